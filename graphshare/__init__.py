@@ -1,7 +1,8 @@
-"""graphshare: share parameters inside serialized MXNet/NNVM graphs, and prove that the result is right.
+"""graphshare: share parameters inside serialized MXNet/NNVM graphs, and prove that the result is
+right.
 
-The library is the command line: every command is a typed function here. A rewrite takes a model and
-returns one, and prints nothing; nothing is written before :func:`save`::
+Every command is a typed function here. A rewrite takes a model and returns one, and prints nothing;
+nothing is written before :func:`save`::
 
     import graphshare as gs
 
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
     from graphshare.verification.inputs import Inputs as Inputs
     from graphshare.verification.verify import verify as verify
 
-# The public names of each module that has some.
+# The public names of each module.
 _NAMES = {
     "api.export": "export",
     "api.extract": "extract",

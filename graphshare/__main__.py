@@ -1,4 +1,6 @@
-"""The start of the command, ``python -m graphshare`` too: Ctrl-C is handled before anything else is imported."""
+"""The start of the command, ``python -m graphshare`` too: Ctrl-C is handled before anything else is
+imported.
+"""
 
 import os
 import sys
@@ -11,8 +13,9 @@ def _is_current_folder(path: str) -> bool:
         return False
 
 
-# The entry that -m has put there goes before the first import of anything that Python does not
-# start with, even __future__: beside a model may lie a file with the name of any module.
+# -m has put the current folder on the path. It must go before the first import of anything that
+# Python does not start with, even __future__: beside a model may lie a file with the name of any
+# module.
 if (
     __name__ == "__main__"
     and not getattr(sys.flags, "safe_path", False)
@@ -43,7 +46,7 @@ def main() -> "NoReturn":
         signal.signal(signal.SIGINT, _end_early)
     import gc  # after the handler: an interrupt of its search would have a traceback
 
-    # Imports, and frozen graphs, leave no cycles to collect, and every collection would walk a million nodes.
+    # Imports and frozen graphs leave no cycles, and every collection would walk a million nodes.
     gc.disable()
     from graphshare.cli.main import (
         main as run_command,

@@ -1,6 +1,7 @@
-"""Arguments of public functions, checked against their annotations: only the signature says which values are allowed.
+"""Arguments of public functions, checked against their annotations: only the signature says which
+values are allowed.
 
-The options of the command line take their choices from the same types.
+Options of the command line take their choices from the same types.
 """
 
 from __future__ import annotations
@@ -49,11 +50,12 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def check_arguments(function: F) -> F:
-    """Return ``function`` with a check of its arguments against its annotations: UsageError lists all that do not fit.
+    """Check the arguments of ``function`` against its annotations: UsageError lists all that do not
+    fit.
 
-    A name or path is not empty, unless that is the default, and a list of names has each of them
-    once. An iterator becomes a list. Missing and unknown arguments stay a TypeError. Of
-    :class:`Options` each field is an argument.
+    A name or path is not empty, unless that is the default, and a list of names has no repetition.
+    An iterator becomes a list. Missing and unknown arguments stay a TypeError. Each field of
+    :class:`Options` is an argument.
     """
 
     @wraps(function)
@@ -84,7 +86,9 @@ def check_arguments(function: F) -> F:
 def _refuse_unknown(
     function: str, parameters: Mapping[str, inspect.Parameter], count: int, named: Iterable[str]
 ) -> None:
-    """Raise TypeError for a keyword that resembles a parameter, and for more than the positional arguments."""
+    """Raise TypeError for a keyword that resembles a parameter, and for too many positional
+    arguments.
+    """
     for name in named:
         if name not in parameters and (hint := did_you_mean(name, list(parameters))):
             raise TypeError(f"{function}() has no argument {name!r}: {hint}")
@@ -101,7 +105,9 @@ def _refuse_unknown(
 
 @cache
 def _inspect(function: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
-    """Return a function's signature and the types of its arguments; the type of its result may not be importable."""
+    """Return a function's signature and the types of its arguments; its result's type may not be
+    importable.
+    """
     own = SimpleNamespace(__annotations__={**function.__annotations__, "return": None})
     return inspect.signature(function), get_type_hints(
         own, inspect.unwrap(function).__globals__, include_extras=True
@@ -123,7 +129,6 @@ def _list_fields(kind: type[Options]) -> dict[str, Any]:
 
 
 def _find_misfit(value: Any, hint: Any) -> Misfit | None:
-    """Return the innermost value that does not fit its type; None where all fit."""
     origin, options = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType):
         return _find_in_union(value, hint)
@@ -140,7 +145,8 @@ def _find_misfit(value: Any, hint: Any) -> Misfit | None:
 def _find_in_union(value: Any, hint: Any) -> Misfit | None:
     options = get_args(hint)
     misfits = [_find_misfit(value, option) for option in options]
-    # Where names or paths are allowed, one text is a name or a path itself: not empty, and without null characters.
+    # Where names or paths are allowed, one text is a name or a path itself: not empty, and without
+    # null characters.
     is_name = isinstance(value, str) and any(
         get_origin(option) in (os.PathLike, Iterable) for option in options
     )
@@ -156,7 +162,7 @@ def _is_within_bounds(value: Any, options: tuple[Any, ...]) -> bool:
     least, above = options[1].ge, options[1].gt
     if _find_misfit(value, options[0]) is not None:
         return False
-    # Without either bound the limit is that of Text, which must not be empty.
+    # Text has neither bound; it must not be empty.
     return bool(value if least is above else value >= least if above is None else value > above)
 
 
@@ -176,7 +182,7 @@ _TESTS: dict[object, Callable[[Any, tuple[Any, ...]], bool]] = {
 
 
 def _is_list(value: Any) -> bool:
-    # An array without axes has the method __iter__, so it is an Iterable, but it cannot be iterated over.
+    # An array without axes has the method __iter__, but cannot be iterated over.
     return (
         isinstance(value, Iterable)
         and not isinstance(value, str | bytes | Mapping)
@@ -185,7 +191,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit | None:
-    """Return the item that does not fit in a list or mapping; in a list of names also one that is empty or repeated."""
+    """Return the item of a list or mapping that does not fit, or a name that is empty or repeated."""
     has_fixed_length = origin is tuple and options[-1] is not Ellipsis
     if has_fixed_length and len(value) != len(options):
         return value, tuple[options]  # type: ignore[valid-type]
@@ -200,7 +206,6 @@ def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit
 
 
 def _describe(name: str, value: Any, wrong: Any, hint: Any) -> Fault:
-    """Return the fault of an argument, with the allowed values and a suggestion."""
     near = did_you_mean(wrong, list(_list_literals(hint))) if isinstance(wrong, str) else ""
     text = shorten(wrong) if isinstance(wrong, _PRINTED) else f"a {type(wrong).__name__}"
     message = f"`{name}` cannot {'be' if wrong is value else 'hold'} {text}"
@@ -213,7 +218,6 @@ def _list_literals(hint: Any) -> Iterator[str]:
 
 
 def _format(hint: Any) -> str:
-    """Return a type in words."""
     origin, options = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType, Literal):
         *parts, last = dict.fromkeys(

@@ -1,8 +1,9 @@
-"""Native code of other packages on a stranger's model: in its own process, with limits, and ending with this one.
+"""Native code of other packages on a stranger's model: in its own process, with limits, and ending
+with this one.
 
 A few bytes of a model can make a package take any amount of memory or time, or end its process.
-Both sides send messages of msgpack; the numbers of arrays follow as raw bytes, and the model of a
-session is in a file in memory that both have open, where the system has such files.
+Both sides send messages of msgpack; arrays follow as raw bytes, and a session's model is in a file
+in memory that both have open, where the system has such files.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ _FAULTY = {
 }  # not caused by a lack of memory
 
 Handler = Callable[..., tuple[Any, list[Any]]]
-"""Takes the data beside a message and its values; returns the value of the answer and the data beside that."""
+"""Takes the data beside a message and its values; returns the answer's value and the data beside
+it.
+"""
 
 
 class GoneError(RefusedError):
@@ -65,11 +68,12 @@ class GoneError(RefusedError):
 
 
 class ConfinedProcess:
-    """A process that answers messages with native code; all that it takes together counts against a limit.
+    """A process that answers messages with native code; all that it takes together counts against a
+    limit.
 
-    ``module`` is the one whose ``serve`` it runs, ``name`` is the name of the program in messages
-    to the user. It ends where an answer takes more than ``seconds``, unless the user has set
-    another limit of time, and, if given, after ``idle`` seconds without a message.
+    It runs ``serve`` of ``module``; ``name`` is its name in messages to the user. It ends where an
+    answer takes more than ``seconds``, unless the user has set another limit of time, and after
+    ``idle`` seconds without a message.
     """
 
     def __init__(
@@ -93,14 +97,14 @@ class ConfinedProcess:
             stdout=subprocess.PIPE,
             # Native code and the allocator print messages of their own there.
             stderr=subprocess.DEVNULL,
-            # Ctrl-C on the terminal reaches this process alone; it then ends the other one.
+            # Ctrl-C on the terminal reaches only this process; it then ends the other one.
             start_new_session=True,
         )
         self._end = weakref.finalize(self, _end, self._process, self._model, self.owner)
 
     @property
     def goes_on(self) -> bool:
-        """Return whether it takes messages from this process."""
+        """Whether it takes messages from this process."""
         return self.owner == os.getpid() and self._end.alive and self._process.poll() is None
 
     def ask(
@@ -110,10 +114,10 @@ class ConfinedProcess:
         model: Iterable[bytes | memoryview] | None = None,
         beside: Sequence[Any] = (),
     ) -> tuple[Any, list[bytes]]:
-        """Return the answer to a message, and the data beside it. ``beside`` is the data of the message.
+        """Return the answer to a message, and the data beside it. ``beside`` is the message's.
 
-        A ``model`` is put where the other process finds it. No more memory is taken than the user's
-        limit or than is available.
+        A ``model`` is put where the other process finds it. The bound of memory is the user's, else
+        the available memory.
 
         Raises:
             InputError: the error that there was.
@@ -159,9 +163,8 @@ class ConfinedProcess:
     def _exchange(
         self, message: tuple[Any, ...], beside: Sequence[Any], seconds: float | None
     ) -> tuple[Any, list[bytes]]:
-        """Send a message; return the outcome with its value, and the data beside it.
-
-        Without an answer the value is a code.
+        """Send a message; return the outcome with its value (a code if there is no answer), and the
+        data beside it.
         """
         try:
             with self._kill_after(seconds) as is_over:
@@ -181,7 +184,6 @@ class ConfinedProcess:
     def _describe_end(
         self, outcome: str, code: int, limit: int | None, seconds: float | None
     ) -> RefusedError:
-        """Return the error of an answer that did not come."""
         if outcome == "late":
             hint = "`time_limit=S` allows more"
             return RefusedError(
@@ -200,7 +202,7 @@ class ConfinedProcess:
 
     @contextmanager
     def _kill_after(self, seconds: float | None) -> Iterator[Event]:
-        """End the process, and set the event, if the block takes more time; None sets no limit."""
+        """End the process, and set the event, if the block takes more time."""
         is_over = Event()
 
         def kill() -> None:
@@ -222,9 +224,7 @@ class ConfinedProcess:
             self._lock.release()
 
     def _place(self, model: Iterable[bytes | memoryview]) -> Sequence[bytes]:
-        """Write a model into the file in memory; return the bytes after the message: the model if
-        there is no such file.
-        """
+        """Write a model into the file in memory, or return it where there is no such file."""
         if self._model is None:
             return [b"".join(model)]
         self._model.seek(0)
@@ -240,7 +240,7 @@ class ConfinedProcess:
 
 
 def _open_memory() -> IO[bytes] | None:
-    """Return a file in memory that the other process opens by its path; None where the system has no such file."""
+    """Return a file in memory that the other process opens by its path, or None."""
     try:
         file = os.fdopen(os.memfd_create("model"), "wb")
     except (AttributeError, OSError):
@@ -267,7 +267,7 @@ if hasattr(os, "register_at_fork"):
 def find_process(
     module: str, name: str, *, seconds: float | None = None, idle: float | None = None
 ) -> ConfinedProcess:
-    """Return the process of a module, a new one where none goes on; a fork of this process has its own."""
+    """Return a module's process, a new one where none goes on; a fork of this process has its own."""
     with _finding:
         if module not in _kept or not _kept[module].goes_on:
             _kept[module] = ConfinedProcess(module, name, seconds=seconds, idle=idle)
@@ -284,9 +284,9 @@ def ask_process(
     model: Iterable[bytes | memoryview] | None = None,
     beside: Sequence[Any] = (),
 ) -> tuple[ConfinedProcess, Any, list[bytes]]:
-    """Return the process of a module, and its answer to a message, as :meth:`ConfinedProcess.ask` does.
+    """Return a module's process, and its answer to a message, as :meth:`ConfinedProcess.ask` does.
 
-    The model of another thread may end the process before it is asked: then a new one is.
+    If another thread's model ended the process, a new one is asked.
     """
     while True:
         process = find_process(module, name, seconds=seconds, idle=idle)
@@ -306,7 +306,8 @@ def _end(process: subprocess.Popen[bytes], model: IO[bytes] | None, owner: int) 
 
 
 def serve(handlers: Mapping[str, Handler], load: Callable[[], object]) -> None:
-    """Answer the messages on stdin with the handlers of their kinds on stdout, until stdin ends; "close" has no answer.
+    """Answer messages on stdin with the handlers of their kinds, on stdout, until stdin ends;
+    "close" has no answer.
 
     The memory of ``load`` and of the interpreter does not count against limits.
     """
@@ -327,7 +328,7 @@ def serve(handlers: Mapping[str, Handler], load: Callable[[], object]) -> None:
 
 
 def _listen(messages: SimpleQueue[Any]) -> None:
-    """Pass messages on, and end this process with the one that sends them, also in the middle of a computation."""
+    """Pass messages on, and end this process with the sender, also in the middle of a computation."""
     try:
         while (message := _receive(sys.stdin.buffer)) is not None:
             messages.put(message)
@@ -337,7 +338,6 @@ def _listen(messages: SimpleQueue[Any]) -> None:
 
 
 def _answer(compute: Callable[[], tuple[Any, list[Any]]]) -> tuple[tuple[str, Any], list[Any]]:
-    """Return the result of ``compute`` or the error that it raises, and the data beside it."""
     try:
         value, beside = compute()
     except MemoryError:
@@ -353,7 +353,7 @@ def _answer(compute: Callable[[], tuple[Any, list[Any]]]) -> tuple[tuple[str, An
 
 
 def _measure_data(load: Callable[[], object]) -> int:
-    """Return the bytes that this process takes before there is a model; 0 where the system does not state it."""
+    """Return the bytes that this process takes before there is a model; 0 where they are unknown."""
     load()
     try:
         with open("/proc/self/statm", "rb") as file:
@@ -363,7 +363,7 @@ def _measure_data(load: Callable[[], object]) -> int:
 
 
 def _limit_memory(held: int, size: int | None) -> None:
-    """Let this process take ``size`` bytes beside ``held``, where the system has such a limit: Linux has."""
+    """Let this process take ``size`` bytes beside ``held``; only Linux has such a limit."""
     if held and can_limit_process():
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         bounds = [
@@ -375,9 +375,7 @@ def _limit_memory(held: int, size: int | None) -> None:
 
 
 def _limit_time(seconds: float | None) -> None:
-    """Let this process compute for so long, where the system can limit that: native code may not
-    see the end of stdin.
-    """
+    """Limit the time of computation where possible: native code may not see the end of stdin."""
     if seconds is not None and sys.platform != "win32":
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         bounds = [
@@ -387,7 +385,7 @@ def _limit_time(seconds: float | None) -> None:
 
 
 def _send(stream: IO[bytes], message: Any, beside: Sequence[Any] = ()) -> None:
-    """Write a message and the data beside it, after the length of the message in eight bytes."""
+    """Write the length of the message in eight bytes, the message, and the data beside it."""
     head = msgspec.msgpack.encode((message, [len(data) for data in beside]))
     for data in (len(head).to_bytes(_LENGTH, "big"), head, *beside):
         view = memoryview(data)
@@ -398,7 +396,7 @@ def _send(stream: IO[bytes], message: Any, beside: Sequence[Any] = ()) -> None:
 
 
 def _receive(stream: IO[bytes]) -> tuple[Any, list[bytes]] | None:
-    """Return the next message and the data beside it, None where the stream ends."""
+    """Return the next message and the data beside it, None at the end."""
     size = int.from_bytes(stream.read(_LENGTH), "big")
     head = stream.read(size)
     if not size or len(head) < size:

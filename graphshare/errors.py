@@ -1,8 +1,7 @@
 """User errors: faults with the place of an error, a message, and a hint how to fix it.
 
 User errors derive from :class:`GraphshareError`; any other exception that escapes is a bug. A check
-collects every fault and raises once, so that one run reports all of them. ``cli/main.py`` alone
-maps errors to exit codes.
+collects every fault and raises once. ``cli/main.py`` alone maps errors to exit codes.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _PACKAGES = {
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs the packages of an extra, by their own names: this package's
-    may be a stranger's.
+    """Return the command that installs an extra's packages by their own names: this package's may
+    be a stranger's.
     """
     return f"pip install {_PACKAGES[extra]}"
 
@@ -37,9 +36,8 @@ class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong.
 
     ``where`` is the file (or ``<stdin>``), ``path`` a place in it (a JSON path such as
-    ``$.nodes[12].inputs[0]``, a byte offset or a record name), ``node`` the name of the node. Any
-    of them may be empty. ``hint`` is a way to fix it. URLs in the texts lose their credentials and
-    queries.
+    ``$.nodes[12].inputs[0]``, a byte offset or a record name), ``node`` the name of the node; any
+    may be empty. ``hint`` is a way to fix it. URLs in the texts lose their credentials and queries.
     """
 
     message: str
@@ -73,7 +71,9 @@ class GraphshareError(Exception):
         super().__init__(self.faults)  # the arguments of a pickle or copy
 
     def __str__(self) -> str:
-        """Return every fault with its hint, each on lines of its own; a hint that repeats is there once."""
+        """Return every fault with its hint, each on lines of its own; a repeated hint is there
+        once.
+        """
         following = (*(fault.hint for fault in self.faults[1:]), "")
         ends = [
             f"\n  hint: {f.hint}" if f.hint and f.hint != after else ""
@@ -83,12 +83,12 @@ class GraphshareError(Exception):
 
     @classmethod
     def raise_any(cls, faults: Iterable[Fault]) -> None:
-        """Raise this error with all ``faults``, if there are any."""
+        """Raise this error with ``faults``, if there are any."""
         if listed := tuple(faults):
             raise cls(listed)
 
     def with_location(self, where: str) -> GraphshareError:
-        """Return the same error with ``where`` filled in for the faults that do not name a file yet."""
+        """Return the same error with ``where`` for the faults that name no file."""
         named = (
             fault if fault.where else msgspec.structs.replace(fault, where=where)
             for fault in self.faults
@@ -105,7 +105,7 @@ class RefusedError(GraphshareError):
 
 
 class HasPlace(Protocol):
-    """Something that was read from a file; ``where`` is its name in messages."""
+    """Something read from a file; ``where`` is its name in messages."""
 
     @property
     def where(self) -> str: ...
@@ -113,7 +113,7 @@ class HasPlace(Protocol):
 
 @contextmanager
 def locate_refusals(source: HasPlace) -> Iterator[None]:
-    """Name the file of ``source`` in refusals that do not name a file."""
+    """Name the file of ``source`` in refusals that name none."""
     try:
         yield
     except RefusedError as error:

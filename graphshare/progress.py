@@ -1,4 +1,4 @@
-"""Progress of long work. Nothing is printed here, and without a listener nothing is reported.
+"""Progress of long work, reported to a listener if there is one.
 
 A piece of work reports itself: ``with task("copying", total, "B") as advance: ... advance(n)``. The
 command line installs a listener that draws a bar; a library user may install one too
@@ -19,28 +19,31 @@ Advance = Callable[[int], None]
 
 
 class Listener(Protocol):
-    """Receives the begin of each task, the steps done since the last report, and the end, after success or failure."""
+    """Receives the begin of each task, the steps since the last report, and the end, even after a
+    failure.
+    """
 
     def begin(self, title: str, total: int, unit: str) -> None:
-        """Handle the begin of a task of ``total`` steps."""
+        """Begin a task of ``total`` steps."""
 
     def advance(self, count: int) -> None:
-        """Handle ``count`` more steps."""
+        """Count more steps."""
 
     def end(self) -> None:
-        """Handle the end of the task."""
+        """End the task."""
 
 
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def noop_progress(count: int) -> None:
-    """Ignore progress: the ``advance`` of work that has no listener."""
+    """Ignore progress: the ``advance`` of work without a listener."""
 
 
 @contextmanager
 def task(title: str, total: int, unit: str) -> Iterator[Advance]:
-    """Report a piece of work of ``total`` steps (0 if unknown) in ``unit`` (``B`` for bytes, or a plural noun).
+    """Report a piece of work of ``total`` steps (0 if unknown) in ``unit`` (``B`` for bytes, or a
+    plural noun).
 
     A task inside another task is part of it and reports nothing.
     """
@@ -71,7 +74,9 @@ def _report_each(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
 
 
 def track_batches(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
-    """Yield ``items`` and report a step after every 16,384: for work of less than a microsecond an item."""
+    """Yield ``items`` and report a step after every 16,384: for work of less than a microsecond an
+    item.
+    """
     return chain.from_iterable(_batches(items, title, unit))
 
 

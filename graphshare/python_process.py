@@ -1,5 +1,5 @@
-"""Start Python once more: the same one, with this package and where this process finds modules, but
-not the current folder.
+"""Start the same Python again, with this package and this process's module paths, but not the
+current folder.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ getattr(import_module(module), function)(*rest[int(count) :])
 def start_python(
     module: str, function: str, *arguments: str, inherited: Sequence[int] = (), **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process that calls a function of a module with texts; ``options`` are the same as in
+    """Start a process that calls a function of a module with texts; ``options`` are as in
     ``subprocess.Popen``.
 
     ``inherited`` are descriptors that it has as well, on Windows handles. Beside a model may lie
     any file: nothing is imported from the current folder, also where this process does so.
 
     Raises:
-        RefusedError: it cannot be started: a program with Python inside may not know where Python is.
+        RefusedError: it cannot be started: a program with Python inside may not know where Python
+            is.
     """
     flags = ["-I", f"-Xutf8={sys.flags.utf8_mode}", *(["-B"] if sys.dont_write_bytecode else [])]
     package, places = (
@@ -70,7 +71,6 @@ def start_python(
 
 
 def _list_module_places() -> list[str]:
-    """Return where this process finds modules, the current folder left out."""
     here = os.path.realpath(os.curdir)
     return [
         os.path.abspath(entry) for entry in sys.path if entry and os.path.realpath(entry) != here

@@ -1,9 +1,8 @@
-"""Limits of memory, time and threads. Sizes are compared with the limit before memory is taken;
-long work ends at its limit.
+"""Limits of memory, time and threads: sizes are compared before memory is taken, long work ends at
+its limit.
 
-A piece of work that is about to take memory asks :func:`describe_excess`. Without a user's limit
-the bound depends on the machine: the limit of the process's control group minus its use, else the
-available memory.
+Work that is about to take memory asks :func:`describe_excess`. Without a user's limit the bound is
+the limit of the process's control group minus its use, else the available memory.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ _UNITS = {
 _UNLIMITED = 1 << 60  # control groups without a limit state about 2^63
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*"
 
-# seconds until the timer fires once more, in case that the first time was in a callback that drops
-# exceptions
+# seconds until the timer repeats: the first time may be in a callback that drops exceptions
 _REPEAT = 1.0
 _GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 
@@ -82,8 +80,8 @@ def memory_limit(count: int | None) -> Iterator[None]:
 
 @contextmanager
 def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iterator[None]:
-    """Bound memory, in bytes or as :func:`parse_size` reads it, and time of the work inside the
-    block, unless they are None.
+    """Bound memory, in bytes or as :func:`parse_size` reads it, and time inside the block, unless
+    they are None.
 
     Raises:
         RefusedError: the time limit has passed.
@@ -95,7 +93,8 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
 
 
 class Resources(Options, frozen=True, kw_only=True):
-    """Limits of work: ``max_memory`` in bytes or as :func:`parse_size` reads it, and ``time_limit`` in seconds.
+    """Limits of work: ``max_memory`` in bytes or as :func:`parse_size` reads it, and ``time_limit``
+    in seconds.
 
     Without a limit of memory the available memory is the bound.
     """
@@ -104,22 +103,24 @@ class Resources(Options, frozen=True, kw_only=True):
     time_limit: Seconds | None = None
 
     def limit(self) -> AbstractContextManager[None]:
-        """Return a context whose work has these limits, see :func:`resource_limits`."""
+        """See :func:`resource_limits`."""
         return resource_limits(self.max_memory, self.time_limit)
 
 
 def find_memory_limit() -> int | None:
-    """Return the limit that the user chose, in bytes; None without one."""
+    """Return the user's limit in bytes, or None."""
     return _LIMIT.get()
 
 
 def is_chosen_limit(error: Exception) -> bool:
-    """Whether a limit that the user chose ends a computation, and not the memory of the machine or another refusal."""
+    """Whether a limit that the user chose ended a computation, and not the machine's memory or
+    another refusal.
+    """
     return isinstance(error, MemoryLimitError) and find_memory_limit() is not None
 
 
 def can_limit_process() -> bool:
-    """Return whether a process can be given a limit of memory here: on Linux it can."""
+    """Whether a process can be given a limit of memory here."""
     return sys.platform == "linux"
 
 
@@ -134,9 +135,9 @@ def count_threads() -> int:
 
 
 def describe_excess(count: int, held: int = 0) -> str:
-    """Return the end of a message about ``count`` more bytes above the limit; an empty text where they are below it.
+    """Return the end of a message about ``count`` more bytes above the limit, empty below it.
 
-    ``held`` bytes are taken already; they count against the limit that the user chose.
+    ``held`` bytes are taken already; they count against the user's limit.
     """
     chosen = _LIMIT.get()
     if chosen is not None:
@@ -152,7 +153,7 @@ def describe_excess(count: int, held: int = 0) -> str:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that this process can still take; None where the system does not state it."""
+    """Return the bytes that this process can still take, None if unknown."""
     known = [
         size
         for size in (_free_in_groups(), _free_in_machine(), _free_in_address_space())
@@ -173,14 +174,17 @@ def _free_in_machine() -> int | None:
 
 
 def _free_in_groups() -> int | None:
-    """Return the least memory that the control groups of this process leave, versions 1 and 2; None without a limit."""
+    """Return the least memory that this process's control groups (versions 1 and 2) leave; None
+    without a limit.
+    """
     free: list[int] = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, group = [*line.split(":", 2), "", ""][:3]
         if not controllers:
             free += _free_up_to_root("/sys/fs/cgroup", group, "memory.max", "memory.current", "")
         elif "memory" in controllers.split(","):
-            # In version 1 only the values that begin with total_ include the groups below, as the usage does.
+            # In version 1 only the values that begin with total_ include the groups below, as the
+            # usage does.
             root = "/sys/fs/cgroup/memory"
             free += _free_up_to_root(
                 root, group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
@@ -191,7 +195,9 @@ def _free_in_groups() -> int | None:
 def _free_up_to_root(
     root: str, group: str, limit_file: str, use_file: str, prefix: str
 ) -> Iterator[int]:
-    """Yield the bytes that each group from ``group`` up leaves. Cached files count as use, but give way."""
+    """Yield the bytes that each group from ``group`` up leaves. Cached files count as use, but give
+    way.
+    """
     # Inside of a namespace a group beyond its root begins with '/..'.
     parts = [part for part in group.split("/") if part and part != ".."]
     for depth in range(len(parts), -1, -1):
@@ -209,7 +215,7 @@ def _free_up_to_root(
 
 
 def _free_in_address_space() -> int | None:
-    """Return the bytes that the limit of the address space (``ulimit -v``) leaves; None without one."""
+    """Return what the limit of the address space (``ulimit -v``) leaves; None without one."""
     if sys.platform == "win32":
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -222,7 +228,6 @@ def _free_in_address_space() -> int | None:
 
 
 def _read(path: str) -> str:
-    """Return the text of a file of the system, empty where there is none."""
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             return file.read()
@@ -231,14 +236,13 @@ def _read(path: str) -> str:
 
 
 class TimeUp(BaseException):
-    """Ends the work inside of :func:`time_limit`; that turns it into an error.
-
-    No handler of errors on the way catches it.
+    """Ends the work inside of :func:`time_limit`, where it becomes an error; no handler catches it
+    on the way.
     """
 
 
 class _Watchdog:
-    """The timer that ends the process where native code goes on after the limit."""
+    """Ends the process where native code goes on after the limit."""
 
     timer: threading.Timer | None = None
 
@@ -247,9 +251,11 @@ class _Watchdog:
 def time_limit(
     seconds: float | None, *, overrun: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """End the work inside the block after ``seconds``, unless that is None. Only the main thread can have one.
+    """End the work inside the block after ``seconds``, unless that is None. Only the main thread
+    can have one.
 
-    ``overrun`` is called in another thread where a single call of native code goes on for too long after the limit.
+    ``overrun`` is called in another thread where a single call of native code goes on for too long
+    after the limit.
 
     Raises:
         RefusedError: the limit has passed.
@@ -273,19 +279,20 @@ def time_limit(
             signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT)
             yield
         finally:
-            # Inside of the outer try: it catches a TimeUp that is raised just before the timer stops.
+            # Inside of the outer try: it catches a TimeUp that is raised just before the timer
+            # stops.
             signal.setitimer(signal.ITIMER_REAL, 0)
     except TimeUp:
         raise time_error(seconds) from None
     finally:
-        # Again, because that TimeUp leaves the timer running: it repeats.
+        # Again, because that TimeUp leaves the repeating timer running.
         signal.setitimer(signal.ITIMER_REAL, 0)
         _stop_watchdog()
         signal.signal(signal.SIGALRM, before)
 
 
 def time_error(seconds: float) -> RefusedError:
-    """Return the error for work that has reached its time limit."""
+    """Return the error of a time limit."""
     hint = "`time_limit=S` allows more; smaller inputs, or fewer at a time, need less"
     return RefusedError(
         Fault(f"the time limit of {seconds:g} s has passed; nothing was written", hint=hint)
@@ -305,7 +312,9 @@ def end_time_limit() -> None:
 
 
 def find_time_left() -> float | None:
-    """Return the seconds until the limit of :func:`time_limit`; None without one, and always None in threads."""
+    """Return the seconds until the limit of :func:`time_limit`; None without one, and always in
+    threads.
+    """
     is_main = threading.current_thread() is threading.main_thread()
     if (
         is_main

@@ -1,3 +1,3 @@
-"""The version of this package. Files that it writes may record it."""
+"""The version of this package."""
 
 __version__ = "0.1.0"

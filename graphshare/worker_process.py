@@ -1,5 +1,4 @@
-"""Processes that do pieces of work of this one, one after the other, so that several run at a time
-and a crash ends one alone.
+"""Processes that each do pieces of work in sequence, so that a crash ends one alone.
 
 An executor of concurrent.futures has threads and queues between the two. They take 0.3 ms for each
 piece and leave the other process idle for as long.
@@ -43,7 +42,8 @@ class Worker:
         self.begun: float | None = None
 
     def _begin(self) -> None:
-        # Spawned, not forked: this process has threads, and the other would keep a copy of its memory for good.
+        # Spawned, not forked: this process has threads, and the other would keep a copy of its
+        # memory for good.
         connection, theirs = Pipe()
         self.connection: Connection[Any, Any] = connection
         self.begun = None
@@ -64,15 +64,14 @@ class Worker:
             self.connection.send(message)
 
     def submit(self, piece: object) -> Connection[Any, Any]:
-        """Do a piece of work, and return where its result comes from."""
         if self._process is None:
             self._begin()
         self._send(piece)
         return self.connection
 
     def receive(self) -> Any:
-        """Return the message of the process: a result, or None when it is ready. An exception of
-        ``work`` is raised here.
+        """Return a result, or None when the process is ready. An exception of ``work`` is raised
+        here.
 
         Raises:
             EndedError: it has ended.
@@ -93,13 +92,14 @@ class Worker:
         return result
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process, if it runs."""
         if self._process is not None:
             with contextlib.suppress(OSError):  # it is gone
                 self._process.send_signal(number)
 
     def close(self) -> int:
-        """End the process, after its work, and return its exit code, below 0 for a signal; 0 without a process."""
+        """End the process after its work; return its exit code, below 0 for a signal, 0 without a
+        process.
+        """
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -111,7 +111,8 @@ class Worker:
 
 
 def map_in_workers(work: Callable[[P], R], pieces: Sequence[P], jobs: int) -> Iterator[R]:
-    """Yield the results of ``work`` (never None) for ``pieces`` in their order, from ``jobs`` processes.
+    """Yield the results of ``work`` (never None) for ``pieces`` in their order, from ``jobs``
+    processes.
 
     Raises:
         EndedError: a process has ended.
@@ -144,7 +145,7 @@ def map_in_workers(work: Callable[[P], R], pieces: Sequence[P], jobs: int) -> It
 
 
 def serve(number: str) -> None:
-    """Do the work that comes, piece by piece, in the other process; it ends when there is no more.
+    """Do the work that comes, piece by piece, in the other process.
 
     ``number`` is the file descriptor of the connection, on Windows its handle. The process ends
     with its parent, even if that is killed, and leaves Ctrl-C to it.

@@ -1,4 +1,5 @@
-"""Author a graph in Python, without MXNet, under the scopes and sharing rules of several frameworks.
+"""Author a graph in Python, without MXNet, under the scopes and sharing rules of several
+frameworks.
 
     from graphshare.builder import Session, operators as op, placeholder, variable_scope, AUTO_REUSE
 
@@ -7,8 +8,6 @@
         with variable_scope("net", reuse=AUTO_REUSE):
             scores = op.FullyConnected(data, num_hidden=10)
         session.run(scores, {"data": images})
-
-The result is a graph just like one read from a file.
 """
 
 from __future__ import annotations

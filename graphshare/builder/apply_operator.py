@@ -1,6 +1,6 @@
 """Apply one operator: check its inputs and attributes, create the missing parameters, add the node.
 
-Everything is checked before the session changes, so a rejected application creates nothing.
+Everything is checked first, so a rejected application creates nothing.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class _Missing(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Application(msgspec.Struct, frozen=True, eq=False):
-    """An operator with its checked attributes and the inputs that were passed, by position.
+    """An operator with its checked attributes and the passed inputs, by position.
 
-    ``operator`` is the name by which it was applied, ``mutated`` has the positions of the inputs that it writes into.
+    ``operator`` is the name by which it was applied, ``mutated`` has the positions of inputs that
+    it writes into.
     """
 
     scope: Scope
@@ -64,14 +65,16 @@ class _Application(msgspec.Struct, frozen=True, eq=False):
 def apply(
     operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike = None, **named: object
 ) -> Outputs:
-    """Apply ``operator`` to ``inputs`` and return all its visible outputs; ``named`` are further
-    inputs and the attributes.
+    """Apply ``operator`` and return its visible outputs; ``named`` are further inputs and the
+    attributes.
 
-    ``name`` is the operator's own name, relative to the name scope; ``reuse`` applies to the parameters created for it.
+    ``name`` is relative to the name scope; ``reuse`` applies to the parameters created for the
+    operator.
 
     Raises:
-        RefusedError: the operator is unknown, attributes or inputs do not fit it, shapes contradict each other, or a
-            name is taken; all faults of one kind are listed, and nothing is created.
+        RefusedError: the operator is unknown, attributes or inputs do not fit it, shapes contradict
+            each other, or a name is taken; all faults of one kind are listed, and nothing is
+            created.
     """
     scope = current_scope()
     check_reuse(operator, name, reuse)
@@ -90,7 +93,7 @@ def apply(
         if m.kind is not Kind.INPUT
     }
     final = scope.registry.find_free(node_name, scope.naming)
-    # As in MXNet a label is named after its operator: softmax_label.
+    # As in MXNet: softmax_label.
     labels = {
         m.position: scope.registry.find_free(f"{final}_{m.formal}", scope.naming)
         for m in missing
@@ -157,23 +160,23 @@ def _find_signature(operator: str) -> Signature:
 def _check_attributes(
     signature: Signature, operator: str, named: Mapping[str, object], count: int
 ) -> dict[str, str]:
-    """Return the attributes among ``named`` as checked texts; ``count`` is the number of positional inputs."""
+    """Check the attributes among ``named``; ``count`` is the number of positional inputs."""
     attrs = {
         key: _format_attribute(value) for key, value in named.items() if not isinstance(value, Var)
     }
     num_args = signature.parameter("num_args")
     if num_args is not None and num_args.required and "num_args" not in attrs:
-        # MXNet's Python interface counts the inputs, too.
+        # As in MXNet's Python interface.
         attrs["num_args"] = str(count)
     faults = signature.parse(attrs)[1]
     if faults:
         raise RefusedError([Fault(f"{operator}: {fault.message}") for fault in faults])
-    # In the order in which MXNet writes them.
+    # MXNet's order.
     return dict(sorted(attrs.items()))
 
 
 def _format_attribute(value: object) -> str:
-    """Return an attribute's text as MXNet's Python interface writes it; numpy's integers are integers."""
+    """Format like MXNet's Python interface; numpy's integers are integers."""
     if isinstance(value, (tuple, list)):
         members = ", ".join(map(_format_attribute, value))
         return (
@@ -193,7 +196,6 @@ def _place_inputs(
     inputs: Sequence[Var],
     named: Mapping[str, object],
 ) -> dict[int, Var]:
-    """Return the passed inputs by position."""
     faults = []
     if len(inputs) > len(formals) and signature.inputs_known:
         takes = ", ".join(formals) or "none"
@@ -253,7 +255,7 @@ def _check_distinct(operator: str, names: Sequence[str]) -> None:
 
 
 def _list_missing(application: _Application) -> list[_Missing]:
-    """Return the inputs that become variables. Raises RefusedError for other inputs that were not passed."""
+    """Return the inputs that become variables. Raises RefusedError for other missing inputs."""
     missing, faults = [], []
     creates = application.signature.registers_inputs
     for position, formal in enumerate(application.formals):
@@ -287,15 +289,16 @@ def _choose_names(
 
 
 def draw_automatic_names(scope: Scope, kind: str, has_parameters: bool) -> tuple[str, str]:
-    """Return an automatic name relative to the variable scope, and one with the path of the name scope.
+    """Return an automatic name relative to the variable scope, and one with the path of the name
+    scope.
 
-    The two names are equal if numbers count per kind. If every scope has its own counters, they count independently.
+    They differ only if every scope has its own counters.
     """
     naming = scope.naming
     if naming.counted != "path":
         while True:
             own = scope.prefix + naming.automatic(kind, scope.counters.draw(naming, kind, ""))
-            # A number is skipped if the user has taken its name, unless the policy can number the name itself.
+            # A taken number is skipped, unless the policy can number the name itself.
             if naming.again is not None or not scope.registry.is_taken(scope.names + own):
                 return own, scope.names + own
     owner = scope.prefix + kind
@@ -308,12 +311,11 @@ def draw_automatic_names(scope: Scope, kind: str, has_parameters: bool) -> tuple
 def _plan_parameter(
     application: _Application, owner: str, missing: _Missing, shape: Shape, reuse: ReuseLike
 ) -> ParameterPlan:
-    """Plan a parameter or an auxiliary state of the operator."""
     scope, initializers = application.scope, application.signature.initializers
     local = scope.naming.parameter_name(owner, missing.formal)
     attrs = dict(
         application.attrs
-    )  # MXNet copies the operator's attributes to the variable, where they have no effect
+    )  # MXNet also copies the operator's attributes to the variable, without effect
     if missing.position in initializers:
         attrs["__init__"] = initializers[missing.position]
     request = ParameterRequest(local, missing.kind, missing.formal, shape, attrs=attrs)
@@ -327,7 +329,6 @@ def _create(
     parameters: Mapping[int, ParameterPlan],
     inferred: _InferredOperator,
 ) -> Outputs:
-    """Create the variables and the operator; everything has been checked."""
     scope, registry = application.scope, application.scope.registry
     inputs = dict(application.inputs)
     for position, label in labels.items():
@@ -368,17 +369,18 @@ class _InferredOperator(msgspec.Struct, frozen=True):
 def _infer_operator(
     operator: str, name: str, attrs: Mapping[str, str], inputs: Mapping[int, Var], count: int
 ) -> _InferredOperator:
-    """Infer shapes and dtypes of an operator with ``count`` inputs; ``inputs`` are those that exist already.
+    """Infer shapes and dtypes of an operator with ``count`` inputs; ``inputs`` exist already.
 
     Raises:
-        RefusedError: the inputs do not fit each other; the message names the operator and their shapes.
+        RefusedError: the inputs do not fit each other; the message names the operator and their
+            shapes.
     """
     stubs: dict[Entry, Node] = {}
     shapes, dtypes = {}, {}
     nodes = []
     for position in range(count):
         var = inputs.get(position)
-        # A value passed twice has one stub, so that its shape is inferred from both places.
+        # A value passed twice has one stub, so that both places determine its shape.
         if var is not None and var.entry in stubs:
             nodes.append(stubs[var.entry])
             continue
@@ -393,7 +395,7 @@ def _infer_operator(
             dtypes[stub] = var.dtype
     node = Node(operator, name, attrs, tuple(map(Entry, nodes)))
     order = [*dict.fromkeys(nodes), node]
-    # A dtype that nothing determines yet stays open until a later operator, or the run, decides.
+    # An open dtype is decided by a later operator, or the run.
     inference = infer(
         Graph(tuple(order), (Entry(node),)), shapes, dtypes, nodes=order, yielding=None
     )

@@ -1,7 +1,6 @@
-"""Initializers in the form of MXNet's ``__init__`` attribute: a name and its arguments in JSON.
+"""Initializers as MXNet's ``__init__`` attribute: a name and its arguments in JSON.
 
-``Session`` evaluates them (:mod:`graphshare.execute.prepare.variable_values`), and so does MXNet's
-Module when it trains the written file.
+``Session`` (:mod:`graphshare.execute.prepare.variable_values`) and MXNet's Module evaluate them.
 """
 
 from __future__ import annotations
@@ -14,33 +13,33 @@ def _encode(name: str, **arguments: object) -> str:
 
 
 def zeros() -> str:
-    """Return the initializer that fills with 0."""
+    """Fill with 0."""
     return _encode("zero")
 
 
 def ones() -> str:
-    """Return the initializer that fills with 1."""
+    """Fill with 1."""
     return _encode("one")
 
 
 def constant(value: float) -> str:
-    """Return the initializer that fills with ``value``."""
+    """Fill with ``value``."""
     return _encode("constant", value=value)
 
 
 def normal(sigma: float = 0.01) -> str:
-    """Return the normal initializer with mean 0 and standard deviation ``sigma``."""
+    """Draw from a normal distribution with mean 0 and standard deviation ``sigma``."""
     return _encode("normal", sigma=sigma)
 
 
 def uniform(scale: float = 0.07) -> str:
-    """Return the uniform initializer from ``-scale`` to ``scale``."""
+    """Draw uniformly from ``-scale`` to ``scale``."""
     return _encode("uniform", scale=scale)
 
 
 def xavier(rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> str:
-    """Return the Xavier initializer for two axes or more, scaled by fan-in (``in``), fan-out
-    (``out``) or their mean (``avg``).
+    """Xavier for two axes or more, scaled by fan-in (``in``), fan-out (``out``) or their mean
+    (``avg``).
 
     ``rnd_type`` is ``uniform`` or ``gaussian``.
     """

@@ -1,4 +1,4 @@
-"""Layers and models: several operators under one name, with parameters named by the session's policy."""
+"""Layers and models: several operators under one name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from graphshare.ops.unification import count_elements
 
 
 class Layer:
-    """The names of a layer under construction: a layer without a ``name`` is named after its ``kind``.
+    """The names of a layer under construction, by default after its ``kind``.
 
-    Parameters belong to the name, so two layers of one name share all of them if the reuse policy allows it. Operators
-    are named after it too, and the naming policy numbers or rejects a taken name: outputs are never shared.
+    Two layers of one name share all parameters if the reuse policy allows it. Outputs are never
+    shared: the naming policy numbers or rejects a taken operator name.
 
     Raises:
         RefusedError: ``reuse=True`` without a name by which to find the parameters.
@@ -53,8 +53,8 @@ class Layer:
         dtype: str | None = None,
         trainable: bool | None = None,
     ) -> Var:
-        """Return the layer's parameter ``formal`` (``weight``, ``bias``); the second one of a
-        formal gets the number 1.
+        """Return the parameter ``formal`` (``weight``, ``bias``); the second one of a formal gets
+        the number 1.
         """
         number = self._formals.get(formal, 0)
         self._formals[formal] = number + 1
@@ -65,7 +65,7 @@ class Layer:
         return create_parameter(self._scope, plan)
 
     def temporary(self) -> str | None:
-        """Return the name for the operator of an inner result; None if the policy names it like any other operator."""
+        """Return a name for an inner result; None if the policy has none."""
         self._temporaries += 1
         return self._scope.naming.temporary_name(self.name, self._temporaries - 1)
 
@@ -81,12 +81,14 @@ def fully_connected(
     weight_initializer: str | None = None,
     bias_initializer: str | None = None,
 ) -> Var:
-    """Return ``x`` times a weight, plus a bias, through ``activation`` (``sigmoid``, ``relu`` ...), one operator each.
+    """Return ``x`` times a weight, plus a bias, through ``activation`` (``sigmoid``, ``relu`` ...),
+    one operator each.
 
-    The last operator has the layer's name; the operators before it are temporaries.
+    The last operator has the layer's name; those before it are temporaries.
 
     Raises:
-        RefusedError: a size of ``x`` after the first axis is unknown, or :class:`Layer` or an operator raises it.
+        RefusedError: a size of ``x`` after the first axis is unknown, or :class:`Layer` or an
+            operator raises it.
     """
     layer = Layer("fc", name, reuse=reuse)
     units = None if x.shape is None else count_elements(x.shape[1:])
@@ -116,15 +118,15 @@ def fully_connected(
 def constant(
     value: float, shape: Sequence[int] = (1,), *, dtype: str = "float32", name: str | None = None
 ) -> Var:
-    """Return an array of ``shape`` that is filled with ``value``."""
+    """Return an array filled with ``value``."""
     return apply("_full", name=name, shape=tuple(shape), value=value, dtype=dtype)[0]
 
 
 class Model(msgspec.Struct, frozen=True, eq=False):
-    """The result of a model function: its ``output``, and the scope in which it was created.
+    """The ``output`` of a model function, and the scope in which it was created.
 
-    Parameters are found by the variable scope, so clones that share them list the same ones. Outputs are found by the
-    name scope, and each clone has its own.
+    Parameters are found by the variable scope, so clones that share them list the same ones.
+    Outputs are found by the name scope, and each clone has its own.
     """
 
     output: Var
@@ -132,11 +134,10 @@ class Model(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """Return the name of its output."""
         return self.output.name
 
     def get_weights(self) -> list[Var]:
-        """Return its parameters and auxiliary states, in the order of creation."""
+        """Return the parameters and auxiliary states, in the order of creation."""
         parameters = self.scope.registry.parameters()
         # The path ends in a slash, so a scope with a longer name does not match.
         return [
@@ -146,7 +147,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
         ]
 
     def get_outputs(self) -> list[Var]:
-        """Return the outputs of its operators, in the order of creation."""
+        """Return the outputs of all operators, in the order of creation."""
         return [
             output
             for node, outputs in self.scope.registry.outputs.items()
@@ -155,15 +156,17 @@ class Model(msgspec.Struct, frozen=True, eq=False):
         ]
 
     def get_middles(self, pattern: str = "*/out") -> list[Var]:
-        """Return the outputs whose operators match a glob: by default those called ``out``, a block's last operator."""
+        """Return the outputs whose operators match a glob; by default a block's last, called
+        ``out``.
+        """
         return [output for output in self.get_outputs() if fnmatchcase(output.node.name, pattern)]
 
 
 def model(name: str) -> Callable[[Callable[..., Var]], Callable[..., Model]]:
     """Turn a function that applies operators and returns the output into a model function.
 
-    Its calls also take ``reuse`` and ``scope``: the model is authored under ``variable_scope(scope
-    or name, reuse=reuse)``.
+    Its calls also take ``reuse`` and ``scope``, for ``variable_scope(scope or name, reuse=reuse)``
+    around the model.
     """
 
     def decorate(body: Callable[..., Var]) -> Callable[..., Model]:

@@ -1,7 +1,6 @@
-"""Naming policies: how each system names unnamed operators, repeated names, and the parameters of an operator.
+"""Naming policies: how each system names unnamed operators, repeated names, and parameters.
 
-A policy is plain data. The session keeps the names that are taken
-(:class:`graphshare.builder.var.Registry`); scopes prepend their paths to the names of a policy.
+A policy is plain data; :class:`graphshare.builder.var.Registry` has the taken names.
 """
 
 from __future__ import annotations
@@ -15,16 +14,17 @@ import msgspec
 class Naming(msgspec.Struct, frozen=True):
     """The naming scheme of one system.
 
-    ``first`` is the automatic name of a ``{kind}`` for number 0, ``later`` for higher numbers. ``counted`` is the unit
-    that has its own counter: every ``kind``, every ``path`` (a kind within its scope), or ``all`` share one. ``again``
-    names an operator whose name is taken; without it a repeated name is rejected. ``parameter`` names the parameter
-    ``{formal}`` of the operator ``{owner}``, ``temporary`` the inner results of a layer.
+    ``first`` is the automatic name of a ``{kind}`` for number 0, ``later`` for higher numbers.
+    ``counted`` is the unit that has its own counter: every ``kind``, every ``path`` (a kind within
+    its scope), or ``all`` share one. ``again`` names an operator whose name is taken; without it a
+    repeated name is rejected. ``parameter`` names the parameter ``{formal}`` of the operator
+    ``{owner}``, ``temporary`` the inner results of a layer.
 
-    ``kinds`` maps an operator's name in lower case to its kind, ``other_kind`` is the kind of all
-    other operators; ``formals`` renames formal inputs. With ``unique_scopes`` a reopened name scope
-    gets a number too; with ``shares_by_name`` a repeated parameter name means one parameter unless
-    a scope says otherwise. With ``prefixes_given`` the prefix of
-    :func:`graphshare.builder.scopes.unique_names` is also prepended to names that the user chose.
+    ``kinds`` maps an operator's name in lower case to its kind, ``other_kind`` is the default;
+    ``formals`` renames formal inputs. With ``unique_scopes`` a reopened name scope gets a number
+    too; with ``shares_by_name`` a repeated parameter name means one parameter unless a scope says
+    otherwise. With ``prefixes_given`` the prefix of :func:`graphshare.builder.scopes.unique_names`
+    also applies to names that the user chose.
     """
 
     first: str
@@ -41,16 +41,15 @@ class Naming(msgspec.Struct, frozen=True):
     prefixes_given: bool = False
 
     def kind(self, called: str) -> str:
-        """Return the kind of an operator that was applied by this name (an alias is a kind of its own)."""
+        """Return an operator's kind by the name used; an alias is a kind of its own."""
         lowered = called.lower()
         return self.kinds.get(lowered) or self.other_kind or lowered
 
     def automatic(self, kind: str, number: int) -> str:
-        """Return the automatic name with ``number``, from 0."""
         return (self.later if number else self.first).format(kind=kind, n=number, before=number - 1)
 
     def number_repeated(self, name: str, number: int) -> str | None:
-        """Return the candidate ``number`` (from 1) for a name that is taken; None if repeated names are rejected."""
+        """Return candidate ``number`` (from 1) for a taken name; None if the policy rejects it."""
         return (
             None
             if self.again is None
@@ -58,24 +57,24 @@ class Naming(msgspec.Struct, frozen=True):
         )
 
     def parameter_name(self, owner: str, formal: str, number: int = 0) -> str:
-        """Return the name of parameter ``formal`` (number ``number`` of that formal) of the
-        operator or layer ``owner``.
+        """Return the name of the parameter ``formal`` (number ``number`` of that formal) of
+        ``owner``.
         """
         return self.parameter.format(owner=owner, formal=self.formals.get(formal, formal), n=number)
 
     def temporary_name(self, layer: str, number: int) -> str | None:
-        """Return the name of an inner result of a layer; None if it is named like any other operator."""
+        """Return the name of a layer's inner result; None if it is named like any other operator."""
         return self.temporary.format(layer=layer, n=number) if self.temporary else None
 
 
 class Counters:
-    """Counters for automatic names, from 0."""
+    """Counters for automatic names."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
 
     def draw(self, naming: Naming, kind: str, path: str) -> int:
-        """Return the next number of the counter that ``naming`` uses for a ``kind`` under ``path``."""
+        """Return the next number, from 0."""
         key = {"kind": kind, "path": path + kind, "all": ""}[naming.counted]
         number = self._next.get(key, 0)
         self._next[key] = number + 1
@@ -83,7 +82,7 @@ class Counters:
 
 
 def _kinds(**words: str) -> dict[str, str]:
-    """Invert ``fc="fullyconnected"``: map each listed name to its kind."""
+    """Invert ``fc="fullyconnected"``: map each name to its kind."""
     return {name: kind for kind, names in words.items() for name in names.split()}
 
 
@@ -106,7 +105,7 @@ MXNET = Naming(
     kinds=_kinds(fullyconnected="fc", convolution="conv", batchnorm="bn"),
     prefixes_given=True,
 )
-"""MXNet's: ``fullyconnected0``, ``fullyconnected0_weight``, a counter for each operator; repeated
+"""MXNet: ``fullyconnected0``, ``fullyconnected0_weight``, a counter for each operator; repeated
 names are rejected.
 """
 
@@ -119,7 +118,7 @@ TENSORFLOW = Naming(
     kinds={
         **_ARITHMETIC,
         **_kinds(fc="fullyconnected", conv="convolution", batch_norm="bn batchnorm"),
-        # layers.constant applies _full; TensorFlow names constants like this.
+        # TensorFlow's name for constants; layers.constant applies _full.
         "_full": "Const",
         "activation": "activation",
         "softmax": "Softmax",
@@ -128,7 +127,9 @@ TENSORFLOW = Naming(
     formals={"weight": "weights", "bias": "biases"},
     unique_scopes=True,
 )
-"""TensorFlow's: ``mul``, ``mul_1``, each scope counting by itself; scopes opened again are numbered; ``fc/weights``."""
+"""TensorFlow: ``mul``, ``mul_1``, each scope counting by itself; scopes opened again are numbered;
+``fc/weights``.
+"""
 
 PADDLE = Naming(
     first="{kind}0",
@@ -154,7 +155,7 @@ PADDLE_PER_KIND = msgspec.structs.replace(
     temporary="{layer}.tmp_{n}",
     formals={"weight": "w", "bias": "b"},
 )
-"""Paddle's released policy: a counter for each kind, ``fc_0.w_0``, ``fc_0.b_0``, ``fc_0.tmp_0``."""
+"""Paddle as released: a counter for each kind, ``fc_0.w_0``, ``fc_0.b_0``, ``fc_0.tmp_0``."""
 
 PADDLE_NUMBERED = Naming(
     first="{kind}-0",
@@ -166,7 +167,7 @@ PADDLE_NUMBERED = Naming(
     other_kind="op",
     formals={"weight": "W", "bias": "b"},
 )
-"""Paddle's second proposal: variables ``var-0``, operators ``op-0``, distinguished by their scopes; ``fc0/W``."""
+"""Paddle's second proposal: ``var-0``, ``op-0``, distinguished by their scopes; ``fc0/W``."""
 
 CAFFE2 = Naming(
     first="{kind}",
@@ -178,8 +179,8 @@ CAFFE2 = Naming(
     formals={"weight": "w", "bias": "b"},
     shares_by_name=True,
 )
-"""Caffe2's layers: ``fc``, ``fc_auto_0``, each scope counting by itself; a layer is a scope for its
-parameters, ``fc/w``.
+"""Caffe2's layers: ``fc``, ``fc_auto_0``, each scope counting by itself; a layer is a scope:
+``fc/w``.
 """
 
 BREW = msgspec.structs.replace(CAFFE2, parameter="{owner}_{formal}")

@@ -1,12 +1,13 @@
-"""The operators of MXNet as functions of :class:`Var`; the parameters that they need are created under the scopes.
+"""The operators of MXNet as functions of :class:`Var`.
 
     from graphshare.builder import operators as op
 
     x = op.FullyConnected(x, num_hidden=10)
     x = op.Convolution(x, weight=shared, kernel=(3, 3), num_filter=8, no_bias=True, name="conv1")
 
-Names are MXNet's, including aliases. Inputs are passed in order or by the operator's own names for them; everything
-else is an attribute, checked against the operator. As in MXNet, a missing parameter or label becomes a variable.
+Names are MXNet's, including aliases. Inputs are passed in order or by their formal names;
+everything else is an attribute, checked against the operator. As in MXNet, a missing parameter or
+label becomes a variable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The values of a session's parameters, shapes and dtypes inferred for runs, and updates in training.
-
-Runs and training compute the minimal subgraph of their targets.
-"""
+"""Parameter values of a session, inference for runs, and updates in training."""
 
 from __future__ import annotations
 
@@ -35,14 +32,14 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Array
 
-CACHE_SIZE = 64  # cached plans, and cached inferences, of runs
+CACHE_SIZE = 64  # cached plans, and cached inferences
 
 _RunKey = tuple[ExecutionPlan, tuple[tuple[Node, tuple[int, ...], str], ...]]
 MXNET_VERSION = ("int", 10901)
 
 
 class ParameterValues:
-    """Values by variable, read-only; a variable that was never set or needed has none."""
+    """Read-only values of the variables that were set or needed."""
 
     def __init__(self, registry: Registry, seed: int) -> None:
         self._registry, self._seed = registry, seed
@@ -55,7 +52,7 @@ class ParameterValues:
         self._arrays[node] = value
 
     def get(self, var: Var) -> Array:
-        """Return the value of a parameter, or its initial value if it has none and its shape is known.
+        """Return the value, or the initial one if none was set.
 
         Raises:
             RefusedError: the shape is unknown.
@@ -77,8 +74,8 @@ class ParameterValues:
     def complete(
         self, plan: ExecutionPlan, targets: Sequence[Var], fed: Mapping[Node, Array]
     ) -> tuple[dict[Node, Array], Inference]:
-        """Return the values of all variables of ``plan``: fed ones in their dtypes, set ones, and
-        initial ones for the rest.
+        """Return the values of all variables of ``plan``: fed ones in their dtypes, set ones, else
+        initial ones.
 
         Raises:
             RefusedError: shapes do not fit or are unknown.
@@ -110,11 +107,6 @@ class ParameterValues:
         }, inference
 
     def _initialise(self, nodes: Sequence[Node], inference: Inference) -> None:
-        """Set initial values for the parameters among ``nodes`` that have none.
-
-        Raises:
-            RefusedError: shapes are unknown; all are listed.
-        """
         missing = [node for node in nodes if node not in self._arrays]
         faults = unknown_shapes(inference, missing)
         if faults:
@@ -140,7 +132,7 @@ class ParameterValues:
         graph = extract_graph(targets)
         known = self._collect_shapes(node for node in plan.variables if node not in fed)
         dtypes = self._collect_dtypes(plan.variables)
-        # Without the fed shapes, inference gives the shapes that would have fit, for the message.
+        # For the message: the shapes that would have fit.
         without_feed = infer(graph, known, dtypes, nodes=graph.nodes)
         check_shapes({node: array.shape for node, array in fed.items()}, without_feed)
         return infer(
@@ -167,10 +159,11 @@ class ParameterValues:
 
 
 class TrainingState:
-    """The training state of one session. ``gradients`` come from the last pass that reached parameters.
+    """The training state of one session. ``gradients`` come from the last pass that reached
+    parameters.
 
-    Momentum belongs to a parameter, regardless of the targets that train it. Nodes draw new random numbers after each
-    update.
+    Momentum belongs to a parameter, regardless of the targets. Nodes draw new random numbers after
+    each update.
     """
 
     def __init__(self, registry: Registry, values: ParameterValues, seed: int) -> None:
@@ -189,7 +182,7 @@ class TrainingState:
         wrt: Sequence[Var] | None,
         head_gradients: Mapping[Var, Array],
     ) -> Backpropagation:
-        """Run the ``plan`` of ``targets`` forward and backward, with a gradient for each variable of ``wrt``.
+        """Run ``plan`` forward and backward, with a gradient for each variable of ``wrt``.
 
         Raises:
             RefusedError: ``targets`` do not need a variable of ``wrt``, an operator has no
@@ -228,7 +221,6 @@ class TrainingState:
     def _resolve_wrt(
         self, plan: ExecutionPlan, fed: Mapping[Node, Array], wrt: Sequence[Var] | None
     ) -> list[Node]:
-        """Return the variables of ``wrt``, by default the parameters that are not fed, in the order of creation."""
         if wrt is None:
             parameters = [
                 v.var.node for v in self._registry.variables.values() if v.kind is Kind.PARAMETER
@@ -258,11 +250,12 @@ class TrainingState:
     def update(
         self, gradients: Mapping[Var, Array] | None, settings: Sgd, rescale: float | None
     ) -> None:
-        """Apply ``gradients``, or the last pass's gradients together with its auxiliary states (once).
+        """Apply ``gradients``, or the last pass's gradients together with its auxiliary states
+        (once).
 
         Raises:
-            RefusedError: there are no gradients, some do not belong to parameters, or do not fit; then nothing has
-                changed.
+            RefusedError: there are no gradients, some do not belong to parameters, or do not fit;
+                then nothing has changed.
         """
         applied = self.gradients if gradients is None else self._convert(gradients)
         if not applied:
@@ -306,12 +299,12 @@ class TrainingState:
 
 
 def list_needed(targets: Iterable[Var]) -> list[Node]:
-    """Return the variables and operators that ``targets`` need, inputs before consumers."""
+    """Return the nodes that ``targets`` need, inputs first."""
     return post_order(target.node for target in targets)
 
 
 def operators(targets: Iterable[Var]) -> list[Node]:
-    """Return the operators that run when ``targets`` are computed, in that order."""
+    """Return the operators that ``targets`` need, in order."""
     return [node for node in list_needed(targets) if not node.is_variable]
 
 
@@ -324,7 +317,7 @@ def extract_graph(targets: Sequence[Var]) -> Graph:
 
 
 def groups(nodes: Iterable[Node]) -> dict[str, list[Node]]:
-    """Group operators by the scope in their names (empty for none), in order, for drawing."""
+    """Group operators by the scope in their names (empty for none), for drawing."""
     by_scope: dict[str, list[Node]] = {}
     for node in nodes:
         if not node.is_variable:

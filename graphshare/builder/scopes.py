@@ -1,11 +1,11 @@
-"""Name scopes, variable scopes, sharing blocks and naming policies.
+"""Name scopes, variable scopes, sharing blocks and naming policies, as nested context managers.
 
-All are context managers; they nest, and restore the outer state when they exit, even after an exception. The state is
-one frozen record in a context variable, so threads (and tasks) do not see each other's scopes.
+The state is one frozen record in a context variable, so threads and tasks do not see each other's
+scopes.
 
-Operators and inputs are named by the name scope. Parameters are named only by the variable scope, after the scope
-overrides of :func:`parameter_sharing` have resolved it. A variable scope is a name scope too. Caffe2's ``NameScope``
-names parameters and operators, so it corresponds to :func:`variable_scope`.
+Operators and inputs are named by the name scope, parameters only by the variable scope, after the
+overrides of :func:`parameter_sharing`. A variable scope is a name scope too, and so corresponds to
+Caffe2's ``NameScope``.
 """
 
 from __future__ import annotations
@@ -50,16 +50,13 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def registry(self) -> Registry:
-        """Return the names, variables and shapes of the session."""
         return self.session.registry
 
     def parameter_name(self, path: str) -> str:
-        """Return the name of the parameter at ``path``, resolved by the scope overrides."""
         return self.overrides.parameter_name(*split_name(path))
 
     @property
     def name(self) -> str:
-        """Return the variable scope's path without its final slash."""
         return self.variables.removesuffix(SEPARATOR)
 
 
@@ -69,18 +66,18 @@ _default_scopes: list[Callable[[], Scope]] = []
 
 
 def current_scope() -> Scope:
-    """Return the current scope; the root scope of the default session if no scope was entered."""
+    """Return the current scope, by default the root of the default session."""
     return _CURRENT.get() or _default_scopes[0]()
 
 
 def register_default_scope(default_scope: Callable[[], Scope]) -> None:
-    """Register the function that returns the default session's root scope; the layer above this module defines it."""
+    """Set the default session's root scope; the layer above defines it."""
     _default_scopes[:] = [default_scope]
 
 
 def enter(scope: Scope) -> None:
-    """Make ``scope`` the current scope until :func:`leave`."""
-    # The outer scope is kept in the record, because threads would share a token in the session.
+    """Make ``scope`` current until :func:`leave`."""
+    # Threads would share a token in the session, so the record has the outer scope.
     _CURRENT.set(msgspec.structs.replace(scope, outer=_CURRENT.get()))
 
 
@@ -92,7 +89,6 @@ def leave() -> None:
 
 @contextmanager
 def _open_inner(scope: Scope, **changes: object) -> Iterator[Scope]:
-    """Make ``scope`` with ``changes`` the current scope inside the block."""
     inner = msgspec.structs.replace(scope, **changes)
     token = _CURRENT.set(inner)
     try:
@@ -129,8 +125,8 @@ def check_scope_name(name: str) -> str:
 def name_scope(name: str, *, absolute: bool = False) -> Iterator[Scope]:
     """Name the operators and inputs inside ``name/...``; parameters keep their names.
 
-    Under a policy with ``unique_scopes`` (TensorFlow's) a scope that is opened again is called ``name_1``. With
-    ``absolute``, ``name`` is the whole path, and an empty name is the root, regardless of the outer scopes.
+    Under a policy with ``unique_scopes`` (TensorFlow's) a scope opened again is ``name_1``. With
+    ``absolute``, ``name`` is the whole path (empty for the root), regardless of the outer scopes.
     """
     scope = current_scope()
     names = (
@@ -154,25 +150,27 @@ def variable_scope(
     trainable: bool | None = None,
     absolute: bool = False,
 ) -> Iterator[Scope]:
-    """Name the parameters, operators and inputs inside ``name/...`` and set defaults for the variables inside.
+    """Name the parameters, operators and inputs inside ``name/...`` and set defaults for the
+    variables.
 
-    Without a name only settings change. With ``absolute``, ``name`` is the whole path of the parameters inside, and an
-    empty name is the root, regardless of the outer scopes; the :class:`Scope` of an earlier block has the same effect.
-    Operators still follow the name scope.
+    Without a name only settings change. With ``absolute``, ``name`` is the whole path of the
+    parameters (empty for the root), regardless of the outer scopes; the :class:`Scope` of an
+    earlier block has the same effect. Operators still follow the name scope.
 
-    ``reuse``: None inherits; True requires that every parameter exists already; ``AUTO_REUSE`` shares parameters that
-    exist. An inner scope undoes neither.
+    ``reuse``: None inherits; True requires that every parameter exists already; ``AUTO_REUSE``
+    shares parameters that exist. An inner scope undoes neither.
     """
     scope = current_scope()
     settings = Settings(initializer, regularizer, dtype, trainable)
     changes: dict[str, object] = {"reuse": resolve_reuse(reuse, scope.reuse)}
     if isinstance(name, Scope):
         settings = settings.within(name.settings)
-        # The policy under which the scope was opened first applies again.
+        # The policy of the scope's first block applies again.
         changes["reuse"] = resolve_reuse(reuse, resolve_reuse(name.reuse, scope.reuse))
         changes["variables"] = name.variables
         if name.name:
-            # As in TensorFlow, a scope that is entered again opens a name scope with its last component.
+            # As in TensorFlow, a scope that is entered again opens a name scope with its last
+            # component.
             changes["names"] = _open_path(scope, name.name.rpartition(SEPARATOR)[2])
     elif absolute and not name:
         changes["variables"] = ""
@@ -188,11 +186,11 @@ def variable_scope(
 @check_arguments
 @contextmanager
 def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[Scope]:
-    """Restart the counters of automatic names inside, under ``naming`` if it is given.
+    """Restart the counters of automatic names inside, under ``naming`` if given.
 
-    ``prefix`` is prepended to automatic names, and under MXNet's policy also to names that the user gave to operators.
-    Layers in two such blocks get equal names. They share parameters if the reuse policy allows it; operators never
-    share a name.
+    ``prefix`` is prepended to automatic names, and under MXNet's policy also to the user's names of
+    operators. Layers in two such blocks get equal names, so they share parameters if the reuse
+    policy allows it; operators never share a name.
     """
     scope = current_scope()
     changes: dict[str, object] = {"counters": Counters(), "prefix": prefix}
@@ -205,16 +203,16 @@ def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[
 @check_arguments
 @contextmanager
 def parameter_sharing(overrides: Mapping[str, str]) -> Iterator[Scope]:
-    """Map the parameters of each left scope to parameters of its right scope, like Caffe2's ``ParameterSharing``.
+    """Map the parameters of each left scope to its right scope, like Caffe2's ``ParameterSharing``.
 
-    Both are below the current variable scope. Overrides are resolved recursively, the deepest scope
-    first, and the rest of the path is kept; blocks nest, and of two rules for one scope the inner
-    one applies. Operators are not affected. A parameter that an override leads to is shared without
-    any ``reuse``.
+    Scopes are relative to the current variable scope. Overrides are resolved recursively, the
+    deepest scope first, and the rest of the path is kept; of two rules for one scope the inner
+    block's applies. Operators are not affected. A parameter that an override leads to is shared
+    without any ``reuse``.
 
     Raises:
-        RefusedError: a rule would apply to its own result, or rules form a cycle (shown as a path); the block is not
-            entered.
+        RefusedError: a rule would apply to its own result, or rules form a cycle (shown as a path);
+            the block is not entered.
     """
     scope = current_scope()
     rules = make_overrides(overrides, current=split_scope(scope.variables))

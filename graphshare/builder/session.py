@@ -1,7 +1,6 @@
-"""``Session``: an authored graph, the values of its parameters, and runs and training of any part of it.
+"""``Session``: an authored graph, its parameters' values, and runs and training of any part of it.
 
-One session contains one growing graph. There is always a default session; ``with session:`` makes ``session`` the
-current one.
+There is always a default session; ``with session:`` makes another one current.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ Feed = Mapping[Var, object] | Mapping[str, object] | Mapping[_Target, object]
 class Session:
     """A graph being authored, and its parameters' values.
 
-    ``naming`` is the policy for names, ``reuse`` applies outside every scope (None: by the policy),
-    and the initial values of parameters are drawn from ``seed``.
+    ``reuse`` applies outside every scope (None: by the policy ``naming``), and initial values are
+    drawn from ``seed``.
     """
 
     def __init__(self, naming: Naming = MXNET, *, reuse: ReuseLike = None, seed: int = 0) -> None:
@@ -67,27 +66,27 @@ class Session:
     def apply(
         self, operator: str, *inputs: Var, name: str | None = None, **named: object
     ) -> tuple[Var, ...]:
-        """Apply an operator under the current scope and return its visible outputs, as ``operators.apply`` does."""
         return apply(operator, *inputs, name=name, **named)  # type: ignore[arg-type]  # reuse= is checked there
 
     @property
     def params(self) -> list[Var]:
-        """Return the parameters, trainable or not, in the order of creation; a shared one is listed once."""
+        """The parameters, trainable or not, in the order of creation."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.PARAMETER]
 
     @property
     def auxiliary_states(self) -> list[Var]:
-        """Return the variables that operators write into, in the order of creation."""
+        """The variables that operators write into, in the order of creation."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.AUXILIARY]
 
     @property
     def inputs(self) -> list[Var]:
-        """Return the variables that are fed, in the order of creation."""
+        """The variables that are fed, in the order of creation."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.INPUT]
 
     @check_arguments
     def var(self, name: str) -> Var:
-        """Return the variable or output of this name (``fc1_output``; ``fc1`` is the operator's first output).
+        """Return a variable or output by name; ``fc1`` is the operator's first output,
+        ``fc1_output``.
 
         Raises:
             RefusedError: no variable or output has that name.
@@ -106,12 +105,12 @@ class Session:
 
     @check_arguments
     def graph(self, targets: _Target | Sequence[_Target]) -> Graph:
-        """Return the minimal graph with ``targets`` as its heads: an ordinary graph, for rewrites and files."""
+        """Return the minimal graph with ``targets`` as its heads, for rewrites and files."""
         return extract_graph(self._resolve(targets))
 
     @check_arguments
     def value(self, parameter: _Target) -> Array:
-        """Return a parameter's value, read-only: the initial value if it was never set or run and its shape is known.
+        """Return a parameter's value, read-only, by default the initial one.
 
         Raises:
             RefusedError: it is not a parameter, or its shape is still unknown.
@@ -120,10 +119,11 @@ class Session:
 
     @check_arguments
     def set_value(self, parameter: _Target, value: object) -> None:
-        """Set the value of a parameter to a copy of an array, or of anything that numpy converts to one.
+        """Set a parameter to a copy of an array, or of anything that numpy converts to one.
 
         Raises:
-            RefusedError: it is not a parameter, or the value has a different shape or a dtype that does not convert.
+            RefusedError: it is not a parameter, or the value has a different shape or a dtype that
+                does not convert.
         """
         var = self._resolve_parameter(parameter)
         # The stored array becomes read-only; the caller's must not.
@@ -142,14 +142,14 @@ class Session:
     def run(
         self, targets: _Target | Sequence[_Target], feed: Feed | None = None
     ) -> Array | list[Array]:
-        """Compute the values of ``targets`` in inference mode; only nodes that they need are computed and must be fed.
+        """Compute ``targets`` in inference mode, with only the nodes that they need.
 
-        ``feed`` has values of inputs, and of parameters for this run only. Parameters without a value get their initial
-        one.
+        ``feed`` has values of inputs, and of parameters for this run only. Parameters without a
+        value get their initial one.
 
         Raises:
-            RefusedError: an input is not fed, a fed name does not exist, shapes do not fit, or an operator cannot be
-                run here; all faults of one kind are listed.
+            RefusedError: a needed input is not fed, a fed name does not exist, shapes do not fit,
+                or an operator cannot be run here; all faults of one kind are listed.
         """
         resolved = self._resolve(targets)
         plan = self._make_plan(resolved)
@@ -164,9 +164,7 @@ class Session:
 
     @property
     def param_to_grad(self) -> dict[Var, Array]:
-        """Return the parameters' gradients from the last backward pass that reached any, each
-        summed over all its uses.
-        """
+        """The gradients of the last backward pass that reached parameters, summed over all uses."""
         return dict(self._trainer.gradients)
 
     @check_arguments
@@ -178,16 +176,16 @@ class Session:
         *,
         head_gradients: Feed | None = None,
     ) -> dict[Var, Array]:
-        """Return the gradients of the sum of ``targets`` with respect to the parameters or inputs ``wrt``, read-only.
+        """Return the gradients of the sum of ``targets`` with respect to ``wrt``, read-only.
 
-        By default ``wrt`` has all parameters that the targets need and that are not fed. Targets that are not losses
-        start from ``head_gradients``, or from ones; losses define their own gradients. A variable that no gradient
-        reaches gets zeros. The forward pass runs in training mode; parameters and auxiliary states do not change until
-        :meth:`update`.
+        By default ``wrt`` has all parameters that the targets need and that are not fed. Targets
+        that are not losses start from ``head_gradients``, or from ones; losses define their own
+        gradients. A variable that no gradient reaches gets zeros. The forward pass runs in training
+        mode; parameters and auxiliary states do not change until :meth:`update`.
 
         Raises:
-            RefusedError: an operator has no gradient, the targets do not need a variable in ``wrt``, or as for
-                :meth:`run`.
+            RefusedError: an operator has no gradient, the targets do not need a variable in
+                ``wrt``, or as for :meth:`run`.
         """
         result = self._backpropagate(targets, feed, wrt, head_gradients)
         return {
@@ -202,15 +200,17 @@ class Session:
         *,
         rescale: float | None = None,
     ) -> None:
-        """Make one step of gradient descent like MXNet's Module, only for the parameters that have ``gradients``.
+        """Make one step of gradient descent like MXNet's Module, for the parameters that have
+        ``gradients``.
 
-        Without ``gradients`` it applies ``param_to_grad``, and auxiliary states take their values after the last pass.
-        ``rescale`` multiplies the gradients; by default the last pass's gradients are divided by the batch size of its
-        first data input, and ``gradients`` are not rescaled. For any other update use :meth:`set_value`.
+        Without ``gradients`` it applies ``param_to_grad``, and auxiliary states take their values
+        after the last pass. ``rescale`` multiplies the gradients; by default the last pass's
+        gradients are divided by the batch size of its first data input, and ``gradients`` are not
+        rescaled. For any other update use :meth:`set_value`.
 
         Raises:
-            RefusedError: there are no gradients, some do not belong to parameters, or have a different shape; nothing
-                has changed.
+            RefusedError: there are no gradients, some do not belong to parameters, or have a
+                different shape; nothing has changed.
         """
         arrays = None
         if gradients is not None:
@@ -248,9 +248,9 @@ class Session:
         rescale: float | None = None,
         head_gradients: Feed | None = None,
     ) -> Array | list[Array]:
-        """Make one training step: :meth:`gradients`, then :meth:`update`. Only parameters that the targets need change.
+        """Make one training step: :meth:`gradients`, then :meth:`update`, of the needed parameters.
 
-        Returns the values of ``targets`` in the forward pass, before the update.
+        Returns the values of ``targets`` before the update.
 
         Raises:
             RefusedError: as for these two; then nothing has changed.
@@ -291,17 +291,17 @@ class Session:
         return resolved
 
     def _make_plan(self, targets: Sequence[Var]) -> ExecutionPlan:
-        """Return the plan for ``targets``; it is cached, because nodes are frozen."""
+        """Plans are cached, because nodes are frozen."""
         key = tuple((var.node, var.entry.index) for var in targets)
         if key not in self._plans:
-            # A growing graph keeps getting new targets, and so new plans.
+            # A growing graph keeps getting new targets.
             if len(self._plans) >= CACHE_SIZE:
                 self._plans.clear()
             self._plans[key] = make_plan([var.entry for var in targets])
         return self._plans[key]
 
     def _resolve_feed(self, plan: ExecutionPlan, feed: Feed) -> dict[Node, Array]:
-        """Return the fed values of the variables that ``plan`` needs; ``feed`` may have more."""
+        """Return the fed values that ``plan`` needs; ``feed`` may have more."""
         variables = self.registry.variables
         arrays = {self._resolve(key)[0]: as_array(value) for key, value in feed.items()}
         faults = [
@@ -336,7 +336,7 @@ _default: list[Session] = []
 
 
 def default_session() -> Session:
-    """Return the session for everything authored outside ``with session:``; there is one per process."""
+    """Return the session for everything authored outside ``with session:``."""
     if not _default:
         _default.append(
             Session()
@@ -345,14 +345,14 @@ def default_session() -> Session:
 
 
 def current_session() -> Session:
-    """Return the current session: the innermost one entered, else the default one."""
+    """Return the innermost session entered, else the default one."""
     session = current_scope().session
     assert isinstance(session, Session)
     return session
 
 
 def reset_default_session(session: Session | None = None) -> Session:
-    """Make ``session``, or a new one, the default session; the old session keeps its graph."""
+    """Make ``session``, or a new one, the default session; the old one keeps its graph."""
     session = session or Session()
     _default[:] = [session]
     return session
@@ -364,9 +364,11 @@ register_default_scope(lambda: default_session().root)
 def save(
     session: Session, targets: _Target | Sequence[_Target], stem: str, *, epoch: int = 0
 ) -> tuple[str, str]:
-    """Write the minimal graph of ``targets`` to ``STEM-symbol.json`` and its parameters to ``STEM-0000.params``.
+    """Write the minimal graph of ``targets`` to ``STEM-symbol.json`` and its parameters to
+    ``STEM-0000.params``.
 
-    MXNet 1.9.1 would write the same files. Returns the two paths. Parameters without a value get their initial one.
+    MXNet 1.9.1 would write the same files. Returns the two paths. Parameters without a value get
+    their initial one.
 
     Raises:
         UsageError: ``stem`` is a directory, and the graph has no name for a file in it.

@@ -1,7 +1,6 @@
-"""``Var``, the typed input and output of every operator, ``Registry``, the state of the graph, and
-the settings of variables.
+"""Values, the state of the graph, and settings of variables.
 
-Nodes are frozen, so a graph only grows by new nodes; nothing here ever changes a node.
+Nodes are frozen: a graph only grows.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from graphshare.text.format import format_shape
 
 
 class Reuse(Enum):
-    """The policy for a parameter name that is requested a second time."""
+    """The policy for a repeated parameter name."""
 
     FORBID = "forbid"
     REQUIRE = "require"
@@ -38,7 +37,7 @@ False forbids sharing.
 
 
 def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:
-    """Return the policy inside a scope. As in TensorFlow, False does not undo the policy of an outer scope."""
+    """Return the policy inside a scope. As in TensorFlow, False does not undo an outer policy."""
     if isinstance(reuse, Reuse) and reuse is not Reuse.FORBID:
         return reuse
     if reuse is True:
@@ -48,7 +47,7 @@ def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Properties of a parameter. A property that is None is inherited from the next outer scope.
+    """Properties of a parameter; None inherits from the next outer scope.
 
     ``initializer`` is the text of MXNet's ``__init__`` (:mod:`graphshare.builder.initializers`),
     ``regularizer`` the multiplier of weight decay (``__wd_mult__``), ``dtype`` a numpy name;
@@ -61,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True):
     trainable: bool | None = None
 
     def within(self, outer: Settings) -> Settings:
-        """Return these settings, with unset ones taken from ``outer``."""
+        """Return these settings, with unset ones from ``outer``."""
         own = {
             field: value
             for field in self.__struct_fields__
@@ -72,7 +71,8 @@ class Settings(msgspec.Struct, frozen=True):
 
 Number = int | float
 
-# MXNet's Symbol uses these operators for + - * /, and its automatic names follow from them (`_plus0`, `_mulscalar0`).
+# MXNet's Symbol uses these operators for + - * /, and derives automatic names from them (`_plus0`,
+# `_mulscalar0`).
 _ELEMENTWISE = {"add": "_Plus", "sub": "_Minus", "mul": "_Mul", "div": "_Div"}
 _SCALAR = {
     "add": "_PlusScalar",
@@ -85,11 +85,11 @@ _SCALAR = {
 
 
 class Owner(Protocol):
-    """The part of a session that its :class:`Var` objects use."""
+    """The part of a session that :class:`Var` uses."""
 
     @property
     def registry(self) -> Registry:
-        """Return the names, variables and shapes of the session."""
+        """Return the names, variables and shapes."""
 
     def apply(
         self, operator: str, *inputs: Var, name: str | None = None, **named: object
@@ -98,9 +98,10 @@ class Owner(Protocol):
 
 
 class Var(msgspec.Struct, frozen=True, eq=False):
-    """A value in the graph: a variable, or an output of an operator. Each value has one Var, compared by identity.
+    """A variable, or an output of an operator. Each value has one Var, compared by identity.
 
-    ``+ - * /`` and ``-x`` apply MXNet's operators, elementwise if the shapes are known to be equal, else broadcasting.
+    ``+ - * /`` and ``-x`` apply MXNet's operators, elementwise if the shapes are known to be equal,
+    else broadcasting.
     """
 
     session: Owner
@@ -110,29 +111,26 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def node(self) -> Node:
-        """Return the variable or operator."""
         return self.entry.node
 
     @property
     def name(self) -> str:
-        """Return the name as MXNet lists it: a variable's own name, or ``fc1_output`` for an operator's output."""
+        """The name as MXNet lists it: a variable's own, or ``fc1_output`` for an operator's output."""
         return output_name(self.entry)
 
     @property
     def op(self) -> str:
-        """Return the operator's canonical name; ``null`` for a variable."""
+        """``null`` for a variable."""
         return self.node.operator_text
 
     @property
     def shape(self) -> Shape:
-        """Return the known part of the shape: None for an unknown size, or for the whole shape if
-        the rank is unknown.
-        """
+        """The known part of the shape: None for an unknown size, or for an unknown rank."""
         return self.session.registry.shapes[self.node][self.entry.index]
 
     @property
     def dtype(self) -> str | None:
-        """Return the numpy name of its dtype, None if nothing determines it yet."""
+        """None if nothing determines it yet."""
         return self.session.registry.dtypes[self.node][self.entry.index]
 
     def __add__(self, other: Var | Number) -> Var:
@@ -160,7 +158,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
         return _apply_arithmetic("rdiv", self, other)
 
     def __neg__(self) -> Var:
-        # As in MXNet's Symbol, for the name and the operator.
+        # As in MXNet's Symbol.
         return _apply_arithmetic("mul", self, -1.0)
 
     def __repr__(self) -> str:
@@ -168,7 +166,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
 
 def _apply_arithmetic(operation: str, left: Var, right: Var | Number) -> Var:
-    """Apply one of ``add, sub, mul, div``, or ``rsub, rdiv`` with the number as the first operand."""
+    """Apply ``add, sub, mul, div``, or ``rsub, rdiv`` with the number as the first operand."""
     if not isinstance(right, Var):
         return left.session.apply(_SCALAR[operation], left, scalar=right)[0]
     same_shape = is_known(left.shape) and left.shape == right.shape
@@ -178,7 +176,7 @@ def _apply_arithmetic(operation: str, left: Var, right: Var | Number) -> Var:
 
 
 class Variable(msgspec.Struct, eq=False):
-    """An authored variable: its kind and the settings it was created with."""
+    """An authored variable: its kind and initial settings."""
 
     var: Var
     kind: Kind
@@ -198,16 +196,14 @@ class Registry:
         self._reserved: dict[str, int] = {}
 
     def is_taken(self, name: str) -> bool:
-        """Return whether a node or a name scope has the name ``name``."""
         return name in self._reserved
 
     def reserve(self, name: str) -> str:
-        """Mark ``name`` as taken and return it."""
         self._reserved.setdefault(name, 0)
         return name
 
     def find_free(self, name: str, naming: Naming) -> str:
-        """Return ``name``, or the next free name that ``naming`` derives from it if it is taken.
+        """Return ``name``, or the next free name that ``naming`` derives from it.
 
         Raises:
             RefusedError: the name is taken, and the policy does not number repeated names.
@@ -227,9 +223,9 @@ class Registry:
                 return candidate
 
     def count_mutation(self, var: Var) -> int:
-        """Return the version of ``var`` that an operator writing into it reads; MXNet counts such operators from 1.
+        """Make ``var`` an auxiliary state; return the version that a writing operator reads.
 
-        The variable becomes an auxiliary state.
+        MXNet counts such operators from 1.
         """
         self.variables[var.node.name].kind = Kind.AUXILIARY
         self.mutations[var.node] = self.mutations.get(var.node, 0) + 1
@@ -238,27 +234,26 @@ class Registry:
     def add(
         self, node: Node, shapes: list[Shape], dtypes: list[str | None], outputs: tuple[Var, ...]
     ) -> None:
-        """Add a new node with its outputs and their known shapes and dtypes."""
         self.names[node.name] = node
         self.shapes[node] = shapes
         self.dtypes[node] = dtypes
         self.outputs[node] = outputs
 
     def add_variable(self, variable: Variable, shape: Shape) -> Var:
-        """Add a new variable."""
         var = variable.var
         self.add(var.node, [shape], [variable.settings.dtype], (var,))
         self.variables[var.node.name] = variable
         return var
 
     def refine(self, var: Var, shape: Shape, dtype: str | None) -> None:
-        """Unify the known shape and dtype of ``var`` with compatible ones."""
         index = var.entry.index
         self.shapes[var.node][index] = unify(self.shapes[var.node][index], shape)
         self.dtypes[var.node][index] = self.dtypes[var.node][index] or dtype
 
     def parameters(self) -> Mapping[str, Variable]:
-        """Return the variables that training or a file fills, including auxiliary states, in the order of creation."""
+        """Return the variables that training or a file fills, auxiliary states included, in the
+        order of creation.
+        """
         return {
             name: v
             for name, v in self.variables.items()

@@ -1,8 +1,7 @@
-"""Variables: inputs under the name scope, parameters under the variable scope, shared by the rules of the scopes.
+"""Variables: inputs under the name scope, parameters under the variable scope.
 
-Creation has two steps, so that an operator with several new parameters creates all of them or none:
-:func:`plan_parameter` resolves the name and checks everything, :func:`create_parameter` changes the
-session.
+An operator creates all of its new parameters or none: :func:`plan_parameter` checks everything,
+:func:`create_parameter` changes the session.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from graphshare.rewrite.rules.scopes import SEPARATOR
 from graphshare.text.format import format_shape
 
 _FLAGS = {name: flag for flag, name in TYPE_FLAGS.items()}
-# MXNet's initializers choose the first value of a parameter by these endings; other names need ``__init__``.
+# MXNet's initializers choose the first value by these endings; other names need ``__init__``.
 _ENDINGS = (
     "weight",
     "bias",
@@ -42,12 +41,12 @@ _FIRST_VALUES = {
 
 
 class ParameterRequest(msgspec.Struct, frozen=True, eq=False):
-    """A parameter that is wanted: ``local`` is its name in the scope.
+    """A requested parameter: ``local`` is its name in the scope.
 
-    ``own`` are the settings of only this parameter; unset ones are inherited from the scope, except for an auxiliary
-    state. ``formal`` is the operator's name for it (``weight``, ``bias``; empty for a standalone variable): a scope's
-    initializer applies to weights and to standalone variables. An ``__init__`` in ``attrs`` comes from the operator and
-    takes precedence.
+    ``own`` are its own settings; unset ones are inherited from the scope, except for an auxiliary
+    state. ``formal`` is the operator's name for it (``weight``, ``bias``; empty for a standalone
+    variable): a scope's initializer applies to weights and to standalone variables. An ``__init__``
+    in ``attrs`` comes from the operator and takes precedence.
     """
 
     local: str
@@ -59,7 +58,7 @@ class ParameterRequest(msgspec.Struct, frozen=True, eq=False):
 
 
 class ParameterPlan(msgspec.Struct, frozen=True, eq=False):
-    """A parameter to be used: an ``existing`` one, or a new one with ``name`` and ``attrs``."""
+    """An ``existing`` parameter, or a new one with ``name`` and ``attrs``."""
 
     name: str
     kind: Kind
@@ -72,10 +71,12 @@ class ParameterPlan(msgspec.Struct, frozen=True, eq=False):
 def plan_parameter(
     scope: Scope, request: ParameterRequest, *, reuse: ReuseLike = None, absolute: bool = False
 ) -> ParameterPlan:
-    """Resolve and check a parameter in ``scope`` without creating it; with ``absolute`` its name is the whole name.
+    """Resolve and check a parameter without creating it; ``absolute`` means its whole name is
+    given.
 
     Raises:
-        RefusedError: it exists and must not, or does not and must; or it is shared with a different shape or settings.
+        RefusedError: it exists and must not, or does not and must; it is shared with a different
+            shape or settings.
     """
     path = request.local if absolute else scope.variables + request.local
     name = path if absolute else scope.parameter_name(path)
@@ -162,14 +163,15 @@ def _check_shared(
 
 
 def _default_initializer(name: str, formal: str) -> dict[str, str]:
-    """Return ``__init__`` by the formal's name, unless MXNet's initializers recognize the parameter's own name."""
+    """Return ``__init__`` by the formal's name, unless MXNet's initializers recognize the
+    parameter's own name.
+    """
     if name.endswith(formal or _ENDINGS) or name.endswith(_ENDINGS):
         return {}
     return {"__init__": _FIRST_VALUES.get(formal) or uniform(0.01)}
 
 
 def _format_settings(settings: Settings) -> dict[str, str]:
-    """Return the hidden attributes (``__wd_mult__`` ...) in which MXNet stores these settings."""
     attrs = {}
     if settings.initializer is not None:
         attrs["__init__"] = settings.initializer
@@ -199,10 +201,11 @@ def dtype_flag(dtype: str) -> str:
 
 
 def parse_shape(shape: Sequence[int | None] | None) -> Shape:
-    """Return ``shape`` with None for unknown sizes; they may also be given as 0.
+    """Return ``shape`` with None for unknown sizes; 0 is unknown, too.
 
     Raises:
-        RefusedError: it is not a shape, or a scalar's: symbol files without np-shape cannot express that.
+        RefusedError: it is not a shape, or a scalar's: symbol files without np-shape cannot express
+            that.
     """
     if shape is None:
         return None
@@ -223,12 +226,12 @@ def _is_whole(size: object) -> bool:
 
 
 def _format_shape_attribute(shape: Sequence[int | None]) -> str:
-    """Return the text of MXNet's ``__shape__``; 0 stands for an unknown size."""
+    """Return MXNet's ``__shape__``; 0 stands for an unknown size."""
     return str(tuple(0 if size is None else size for size in shape))
 
 
 def create_parameter(scope: Scope, plan: ParameterPlan) -> Var:
-    """Return the planned parameter, creating it unless it exists, and refine its shape."""
+    """Return the planned parameter, created if necessary, and refine its shape."""
     if plan.existing is None:
         return _create(scope, plan.name, plan.kind, plan.shape, plan.settings, plan.attrs)
     var = plan.existing.var
@@ -243,7 +246,7 @@ def create_input(
     dtype: str | None = None,
     attrs: Mapping[str, str] = EMPTY,
 ) -> Var:
-    """Create an input with the free name ``name``."""
+    """Create an input; ``name`` is free."""
     return _create(scope, name, Kind.INPUT, shape, Settings(dtype=dtype), attrs)
 
 
@@ -269,14 +272,15 @@ def variable(
     reuse: ReuseLike = None,
     absolute: bool = False,
 ) -> Var:
-    """Return a parameter: a new one, or the existing one of that name if the scope or ``reuse`` allows sharing.
+    """Return a new parameter, or the existing one of that name if the scope or ``reuse`` allows
+    sharing.
 
-    Its name is relative to the variable scope and resolved by the scope overrides; with
-    ``absolute`` it is the whole name. Without a name it gets an automatic one. Unset settings are
-    inherited from the scopes.
+    Its name is relative to the variable scope and resolved by the overrides, or with ``absolute``
+    the whole name; by default it is automatic. Unset settings are inherited from the scopes.
 
     Raises:
-        RefusedError: it exists and must not, or does not and must; it is shared with a different shape or settings.
+        RefusedError: it exists and must not, or does not and must; it is shared with a different
+            shape or settings.
     """
     scope = current_scope()
     if name is None:
@@ -295,7 +299,6 @@ def variable(
 
 
 def _draw_variable_name(scope: Scope) -> str:
-    """Return the next automatic name of a variable, relative to the scope's path."""
     kind = scope.naming.kind("var")
     return scope.prefix + scope.naming.automatic(
         kind, scope.counters.draw(scope.naming, kind, scope.variables)
@@ -305,8 +308,8 @@ def _draw_variable_name(scope: Scope) -> str:
 def placeholder(
     name: str | None = None, shape: Sequence[int | None] | None = None, *, dtype: str | None = None
 ) -> Var:
-    """Create an input, to be fed. Its name is relative to the name scope, like an operator's; the
-    policy handles a taken name.
+    """Create an input, to be fed. Its name is relative to the name scope; the policy handles a
+    taken one.
 
     Raises:
         RefusedError: the name is taken, and the naming policy does not number repeated names.

@@ -1,1 +1,1 @@
-"""Checks: rules that find faults in graphs and parameter files."""
+"""Rules that find faults in graphs and parameter files."""

@@ -1,6 +1,6 @@
 """Baselines: known findings, so that a run reports only new ones.
 
-A finding is identified by code, file, node and message, so its line may change; equal findings are counted.
+Code, file, node and message identify a finding, so its line may change; equal findings are counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, str, str | None, str]
 
 
 def format_baseline(findings: Iterable[Finding], path: str) -> str:
-    """Return the text of a baseline file at ``path`` that contains ``findings``."""
+    """Return the text of a baseline file."""
     counts = Counter(_key(finding, path) for finding in findings)
     items = [
         {"code": code, "file": file, "node": node, "message": message, "count": count}
@@ -35,7 +35,7 @@ def format_baseline(findings: Iterable[Finding], path: str) -> str:
 
 
 def read_baseline(path: str) -> Counter[Key]:
-    """Return the known findings of the baseline at ``path``, with their counts.
+    """Read the known findings and their counts.
 
     Raises:
         InputError: the file cannot be read or is not a baseline; every fault is listed.
@@ -61,8 +61,7 @@ def read_baseline(path: str) -> Counter[Key]:
 def drop_known(
     findings: Iterable[Finding], known: Counter[Key], path: str
 ) -> tuple[list[Finding], int]:
-    """Return the findings that the baseline at ``path`` does not contain, and the number of those it contains."""
-    # Counted, because a second finding equal to a known one is new.
+    """Return new findings, and the number of known ones."""
     remaining = Counter(known)
     fresh = []
     count = 0
@@ -77,7 +76,7 @@ def drop_known(
 
 
 def _key(finding: Finding, path: str) -> Key:
-    # Relative to the baseline, so that it is valid in any checkout of a repository.
+    # Relative to the baseline, so that it is valid in any checkout.
     file = relative_path(finding.where, split(path)[0])
     node = None if finding.node is None else escape_surrogates(finding.node)
     return finding.code, escape_surrogates(file), node, escape_surrogates(finding.message)

@@ -28,15 +28,15 @@ from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.urls import redact
 
 _CHUNK = 16  # files sent to a process at once
-# A file that belongs to no graph may contain other data, so only faults of any parameter file are reported.
+# A file that belongs to no graph may contain other data; these faults are possible in any file.
 _WITHOUT_GRAPH = frozenset(("GS401", "GS409", "GS410", "GS412"))
 Checkable = Checkpoint | StrPath
 
 
 class TargetResult(msgspec.Struct, frozen=True):
-    """The findings of one target, and how many the file suppresses; ``faults`` if the graph file could not be read.
+    """The findings of one target, and how many the file suppresses.
 
-    ``unchecked`` is the reason why no rule looked at it.
+    ``faults`` is set if the graph file cannot be read, ``unchecked`` is the reason why no rule ran.
     """
 
     target: Target
@@ -58,12 +58,12 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
     findings, suppressed = run_rules(
         context, codes if target.graph or context.subject == SHARDS else codes & _WITHOUT_GRAPH
     )
-    vars(context).clear()  # it refers to itself, and garbage collection is off
+    vars(context).clear()  # a reference cycle, and garbage collection is off
     return TargetResult(target, tuple(findings), suppressed)
 
 
 def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
-    """Run the rules on a model in memory: its graph in the form that would be written, and its parameters."""
+    """Run the rules on a model in memory."""
     format_ = find_format(model.graph)
     if unchecked := _explain_unchecked(format_):
         return TargetResult(Target(model.where), unchecked=unchecked)
@@ -78,12 +78,12 @@ def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
         reading=reading,
     )
     findings, suppressed = run_rules(context, options.codes_for(model.where))
-    vars(context).clear()  # it refers to itself, and garbage collection is off
+    vars(context).clear()  # as above
     return TargetResult(Target(model.where), tuple(findings), suppressed)
 
 
 def _explain_unchecked(format_: ModelFormat) -> str:
-    """Return a text saying that no rule looks at models of a format, empty if some do."""
+    """Return why no rule checks models of this format, empty if some do."""
     return (
         ""
         if any(rule.format == format_.name for rule in RULES.values())
@@ -94,7 +94,7 @@ def _explain_unchecked(format_: ModelFormat) -> str:
 def check_targets(
     targets: Sequence[Target], options: CheckOptions, *, jobs: int = 1
 ) -> list[TargetResult]:
-    """Run the rules on all targets, ``jobs`` at a time; the results are in the order of ``targets``.
+    """Run the rules on all targets, ``jobs`` at a time, in order.
 
     Raises:
         InputError: graph files cannot be read; all are listed.
@@ -106,7 +106,7 @@ def check_targets(
     else:
         results = []
         with task("checking", len(targets), "files") as advance:
-            # More processes than chunks of files would have nothing to do.
+            # More processes than chunks would have nothing to do.
             for result in _run(targets, options, min(jobs, -(-len(targets) // _CHUNK))):
                 results.append(result)
                 advance(1)
@@ -120,7 +120,7 @@ def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterato
     if jobs <= 1:
         yield from (check_target(target, options) for target in targets)
         return
-    from graphshare.worker_process import map_in_workers  # start-up: most runs need one process
+    from graphshare.worker_process import map_in_workers  # start-up
 
     chunks = [targets[start : start + _CHUNK] for start in range(0, len(targets), _CHUNK)]
     for results, paths in map_in_workers(partial(_check_chunk, options=options), chunks, jobs):
@@ -132,7 +132,6 @@ def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterato
 def _check_chunk(
     targets: Sequence[Target], options: CheckOptions
 ) -> tuple[list[TargetResult], list[str]]:
-    """Return the results of some targets, and the files that another process read for them."""
     with collect_read_files() as paths:
         results = [check_target(target, options) for target in targets]
     return results, list(paths)
@@ -140,7 +139,7 @@ def _check_chunk(
 
 def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTransaction) -> None:
     fixes = drop_repeated(plan_fixes(targets, options))
-    changed: dict[str, list[str]] = {}  # by the folder in which the files were found
+    changed: dict[str, list[str]] = {}  # by folder
     for fix in fixes:
         changed.setdefault(fix.target.folder, []).extend(fix.list_paths())
     for folder, paths in changed.items():
@@ -153,7 +152,7 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
 
 
 def _merge_findings(results: Sequence[TargetResult]) -> list[Finding]:
-    """Return the findings; a later parameter file of a graph only adds new findings, with the file's name."""
+    """A later parameter file of a graph only adds new findings, with the file's name."""
     findings: list[Finding] = []
     known: dict[str, tuple[Finding, ...]] = {}
     for result in results:
@@ -181,10 +180,10 @@ def check_files(
     baseline: str | None = None,
     stage: OutputTransaction | None = None,
 ) -> FindingsReport:
-    """Run the rules on all targets, ``jobs`` at a time, and on models in memory, and return the report.
+    """Run the rules on all targets and on models in memory, and return the report.
 
-    With ``fix``, fixable findings are fixed in place first, in all files or none. With a ``stage`` the original files
-    are restored unless the caller commits it. Findings in the file ``baseline`` are only counted.
+    With ``fix``, fixable findings are first fixed in place, in all files or none; with a ``stage``,
+    only when the caller commits it. Findings in the file ``baseline`` are only counted.
 
     Raises:
         InputError: graph files cannot be read, or the baseline is not valid; all faults are listed.
@@ -193,7 +192,7 @@ def check_files(
         RefusedError: a fix would change the target of a link that no argument names.
     """
     if fix and stage is None:
-        # The fixed files are checked before the commit, so that an error restores the originals.
+        # Fixed files are checked before the commit, so that an error restores the originals.
         with OutputTransaction() as stage:
             report = check_files(
                 targets, options, models=models, jobs=jobs, fix=fix, baseline=baseline, stage=stage
@@ -226,7 +225,6 @@ def check_files(
 
 
 def _name_target(result: TargetResult) -> str:
-    """Return the name of the checked file in the report."""
     target = result.target
     return STDIN if target.graph == "-" else redact(target.graph or target.params)
 
@@ -246,14 +244,16 @@ def check(
     baseline: StrPath | None = None,
     jobs: Positive = 1,
 ) -> FindingsReport:
-    """Check models, or files named by paths, stems, folders and globs, and report every finding with its place.
+    """Check models, or files named by paths, stems, folders and globs, and report every finding
+    with its place.
 
-    ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The configuration is ``config``,
-    else the nearest graphshare.toml or pyproject.toml unless ``isolated``. ``epoch`` and ``params`` apply to a single
-    model, as for :func:`load`. ``exclude`` are globs of files to skip in folders. ``fix`` first fixes, in place, all
-    findings that are safe to fix. Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a
-    time. If nothing is wrong, ``report.findings`` is empty and ``report.exit_code()`` is 0; ``report.unchecked`` has
-    the files that no rule looks at, with reasons.
+    ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The
+    configuration is ``config``, else the nearest graphshare.toml or pyproject.toml unless
+    ``isolated``. ``epoch`` and ``params`` apply to a single model, as for :func:`load`. ``exclude``
+    are globs of files to skip in folders. ``fix`` first fixes, in place, all findings that are safe
+    to fix. Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a
+    time. If nothing is wrong, ``report.findings`` is empty and ``report.exit_code()`` is 0;
+    ``report.unchecked`` has the files that no rule looks at, with reasons.
 
     Raises:
         InputError: files cannot be read; all are listed.
@@ -286,6 +286,8 @@ def check_options(
     ignore: Names = (),
     shapes: Shapes | None = None,
 ) -> CheckOptions:
-    """Return the options shared by all checked files. Raises InputError if the configuration cannot be read."""
+    """Return the options shared by all files. Raises InputError if the configuration cannot be
+    read.
+    """
     configuration = CheckConfig() if isolated else read_config(config) if config else find_config()
     return CheckOptions(as_names(select), as_names(ignore), configuration, as_shapes(shapes))

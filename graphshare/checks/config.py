@@ -1,6 +1,7 @@
 """Options of ``check``, and its configuration from ``graphshare.toml`` or ``pyproject.toml``.
 
-The nearest file at or above the working directory is read. Globs and paths in it are relative to its folder.
+The nearest file at or above the working directory is read. Its globs and paths are relative to its
+folder.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _OWN_FILE, _SHARED_FILE = "graphshare.toml", "pyproject.toml"
 
 
 class CheckConfig(msgspec.Struct, frozen=True):
-    """A configuration. ``where`` names its file and ``folder`` the file's folder; both are empty without a file."""
+    """A configuration: its file ``where`` and the file's ``folder``, both empty without a file."""
 
     where: str = ""
     folder: str = ""
@@ -34,7 +35,6 @@ class CheckConfig(msgspec.Struct, frozen=True):
     per_path_ignore: Mapping[str, tuple[str, ...]] = {}
 
     def list_ignored_codes(self, path: str) -> tuple[str, ...]:
-        """Return the codes that are ignored for the file at ``path``."""
         relative = relative_path(path, self.folder)
         ignored = (
             codes
@@ -47,8 +47,7 @@ class CheckConfig(msgspec.Struct, frozen=True):
 class CheckOptions(msgspec.Struct, frozen=True):
     """The options for all files.
 
-    ``select`` and ``ignore`` come from the command line: ``select`` replaces the configuration's, ``ignore`` adds to
-    it.
+    On the command line, ``select`` replaces the configuration's, and ``ignore`` adds to it.
     """
 
     select: tuple[str, ...] = ()
@@ -57,13 +56,13 @@ class CheckOptions(msgspec.Struct, frozen=True):
     shapes: Mapping[str, tuple[int | None, ...]] = {}
 
     def codes_for(self, path: str) -> frozenset[str]:
-        """Return the codes of the rules to run on a file. Raises UsageError for codes that belong to no rule."""
+        """Return the codes for a file. Raises UsageError for codes that belong to no rule."""
         ignored = (*self.ignore, *self.config.ignore, *self.config.list_ignored_codes(path))
         return select_codes(self.select or self.config.select, ignored)
 
 
 def find_config(start: str = ".") -> CheckConfig:
-    """Read the nearest configuration at ``start`` or above, or return an empty one. Raises as :func:`read_config`."""
+    """Read the nearest configuration at ``start`` or above, if any. Raises as :func:`read_config`."""
     folder = os.path.abspath(start)
     while True:
         own = os.path.join(folder, _OWN_FILE)
@@ -81,7 +80,7 @@ def find_config(start: str = ".") -> CheckConfig:
 
 
 def read_config(path: str) -> CheckConfig:
-    """Read the configuration file at ``path``.
+    """Read a configuration file.
 
     Raises:
         InputError: the file cannot be read or is not valid; every fault is listed.

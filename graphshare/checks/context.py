@@ -1,4 +1,4 @@
-"""The context of a check: one graph file with its parameter file, and facts for rules, computed at first use."""
+"""The files of one check, and facts about them for rules, computed at first use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from graphshare.text.patterns import expand_patterns
 
 T = TypeVar("T")
 SHARDS = "safetensors"
-"""The format named by rules on checkpoint folders; these have no graph."""
+"""The format of rules on checkpoint folders; these have no graph."""
 PartialShape = tuple[int | None, ...]
 
 
@@ -40,7 +40,7 @@ class NamedRecord:
     """A record of the parameter file that has a key.
 
     ``number`` is its position in the file, ``prefix`` is ``arg``, ``aux`` or empty, ``name`` the
-    rest of the key, and ``place`` the record's name in messages.
+    rest of the key, and ``place`` its name in messages.
     """
 
     __slots__ = ("key", "name", "number", "place", "prefix", "record")
@@ -52,22 +52,20 @@ class NamedRecord:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Return the shape, or None if the record was never filled."""
         return self.record.shape
 
     @property
     def dtype(self) -> str | None:
-        """Return the dtype's name, or None if the record was never filled."""
         return self.record.dtype
 
 
 class CheckContext:
     """The files that are checked.
 
-    ``where`` is the path of the graph file and ``data`` its bytes; ``format`` and ``reading`` follow from these unless
-    given. ``params`` is the path of a parameter file, or its index if known; ``given_shapes`` are the user's shapes by
-    variable name. A checkpoint folder has only ``shards``. Unless ``has_graph`` is true, ``graph``
-    is empty.
+    ``where`` is the path of the graph file and ``data`` its bytes; ``format`` and ``reading``
+    follow from these unless given. ``params`` is the path of a parameter file, or its index;
+    ``given_shapes`` are the user's shapes by variable name. A checkpoint folder has only
+    ``shards``. ``graph`` is empty unless ``has_graph``.
     """
 
     def __init__(
@@ -98,17 +96,15 @@ class CheckContext:
 
     @cached_property
     def format(self) -> ModelFormat:
-        """Return the format of the file."""
         return recognize_format(HeldFile(self.where, self.data))[0]
 
     @property
     def subject(self) -> str:
-        """Return the format that a rule must name in order to run on these files."""
+        """The format that a rule must name to run on these files."""
         return SHARDS if self._shards is not None else self.format.name
 
     @property
     def shards(self) -> ShardFolder:
-        """Return the checkpoint folder; only rules on folders may use it."""
         assert self._shards is not None
         return self._shards
 
@@ -118,23 +114,21 @@ class CheckContext:
 
     @cached_property
     def line_index(self) -> LineIndex:
-        """Return the index of the lines of the text; the text must be decoded."""
         return LineIndex(self.reading.text or "")
 
     @cached_property
     def lines(self) -> list[str]:
-        """Return the lines of the text, or none if it cannot be decoded."""
+        """The lines without their ends; none if the text cannot be decoded."""
         text = self.reading.text
         return [] if text is None else [line.removesuffix("\r") for line in text.split("\n")]
 
     @property
     def has_graph(self) -> bool:
-        """Whether the file could be read as a graph."""
         return self.reading.graph is not None
 
     @cached_property
     def documents(self) -> list[tuple[Steps, dict[str, Any]]]:
-        """Return the graph objects of the JSON, including subgraphs; none if it does not match the schema."""
+        """The graph objects of the JSON, subgraphs included; none if it does not match the schema."""
         reading = self.reading
         if reading.value is None or reading.schema_faults or reading.json_faults:
             return []
@@ -146,7 +140,6 @@ class CheckContext:
 
     @cached_property
     def graphs(self) -> list[tuple[Steps, Graph]]:
-        """Return the graph and its subgraphs, with their places; none if there is no graph."""
         if not self.has_graph:
             return []
         graphs: list[tuple[Steps, Graph]] = [((), self.graph)]
@@ -159,17 +152,17 @@ class CheckContext:
         return graphs
 
     def nodes(self) -> Iterator[tuple[Steps, Node]]:
-        """Yield every node of the graph and its subgraphs, with its place."""
         for steps, graph in self.graphs:
             for i, node in enumerate(graph.nodes):
                 yield (*steps, "nodes", i), node
 
     def operators(self) -> Iterator[tuple[Steps, Node]]:
-        """Yield every operator node of the graph and its subgraphs, with its place."""
         return ((steps, node) for steps, node in self.nodes() if not node.is_variable)
 
     def later_outputs(self) -> Iterator[tuple[Steps, Node | None, Entry]]:
-        """Yield the inputs and heads that take an output other than the first: place, consumer, entry."""
+        """Yield the inputs and heads that take an output other than the first: place, consumer,
+        entry.
+        """
         for steps, graph in self.graphs:
             for i, node in enumerate(graph.nodes):
                 for k, entry in enumerate(node.inputs):
@@ -184,14 +177,11 @@ class CheckContext:
         return node_ids(self.graph)
 
     def node_steps(self, node: Node | None) -> Steps:
-        """Return the place of a node of the outermost graph, or of the document for None and for
-        nodes not in the file.
-        """
+        """Return the place of a node of the outermost graph, else the document's."""
         return ("nodes", self.ids[node]) if node is not None and node in self.ids else ()
 
     @cached_property
     def reachable(self) -> list[Node]:
-        """Return the nodes that the heads need, in MXNet's order."""
         return reachable(self.graph)
 
     @cached_property
@@ -200,9 +190,7 @@ class CheckContext:
 
     @cached_property
     def variables(self) -> list[tuple[Listed, Node]]:
-        """Return the variables in MXNet's order, each with its node; an implied one with the
-        operator that implies it.
-        """
+        """MXNet's list, each with its node, or the operator that implies it."""
         implies = implies_variables(self.graph)
         owners: list[Node] = []
         for node in self.reachable:
@@ -223,9 +211,7 @@ class CheckContext:
 
     @cached_property
     def prefixes(self) -> dict[str, set[str]]:
-        """Return the prefixes (``arg``, ``aux``) that a parameter file may use for each variable,
-        even an implied one.
-        """
+        """The prefixes (``arg``, ``aux``) allowed in a parameter file, by variable."""
         prefixes: dict[str, set[str]] = {}
         for node, role in self.roles.items():
             prefixes.setdefault(node.name, set()).add(
@@ -237,17 +223,17 @@ class CheckContext:
 
     @cached_property
     def parameters(self) -> list[tuple[Node, Role]]:
-        """Return the parameters that the heads need, in MXNet's order."""
         roles = [(node, self.roles.get(node)) for node in self.reachable]
         return [(node, role) for node, role in roles if role is not None and role.is_parameter]
 
     @cached_property
     def expected_parameters(self) -> dict[str, Node | None]:
-        """Return the parameters that a parameter file should contain, each with its node (None for
-        an implied variable).
+        """The parameters that a file should contain, with their nodes (None for an implied
+        variable).
         """
         needed = set(self.reachable)
-        # An initializer alone does not make an operator's data input a parameter: inputs may have one, too.
+        # An initializer alone does not make an operator's data input a parameter: inputs may have
+        # one, too.
         names: dict[str, Node | None] = {
             n.name: n
             for n, role in self.roles.items()
@@ -271,17 +257,14 @@ class CheckContext:
 
     @property
     def params(self) -> ParameterFile | None:
-        """Return the index of the parameter file; None if there is none or it cannot be read."""
         return self._index[0]
 
     @property
     def params_faults(self) -> tuple[Fault, ...]:
-        """Return the faults that keep the parameter file from being read, none if it can be read."""
         return self._index[1]
 
     @cached_property
     def records(self) -> list[NamedRecord]:
-        """Return the records of the parameter file that have keys."""
         records = enumerate(self.params.records if self.params else ())
         return [
             NamedRecord(i, record.key, record) for i, record in records if record.key is not None
@@ -289,7 +272,6 @@ class CheckContext:
 
     @cached_property
     def records_by_name(self) -> dict[str, list[NamedRecord]]:
-        """Return the named records by the name of their variable."""
         records: dict[str, list[NamedRecord]] = {}
         for record in self.records:
             records.setdefault(record.name, []).append(record)
@@ -305,7 +287,6 @@ class CheckContext:
 
     @cached_property
     def misfiled_records(self) -> list[tuple[NamedRecord, str]]:
-        """Return the records whose prefix does not fit their variable, each with its right key."""
         return [
             (record, key)
             for record, key in self._keys_by_graph
@@ -314,15 +295,12 @@ class CheckContext:
 
     @cached_property
     def bare_records(self) -> list[tuple[NamedRecord, str]]:
-        """Return the records of variables under keys without ``arg:`` and ``aux:``, each with its right key."""
+        """The records of variables without ``arg:`` or ``aux:``, and their right keys."""
         return [(record, key) for record, key in self._keys_by_graph if not record.prefix]
 
     @cached_property
     def _keys_by_graph(self) -> list[tuple[NamedRecord, str]]:
-        """Return the records of variables, each with the key that the graph gives it.
-
-        Variables of operators whose auxiliary states are unknown are left out.
-        """
+        """Leaves out variables of operators whose auxiliary states are unknown."""
         if not self.has_graph or self.params is None:
             return []
         # Without knowing which inputs an operator writes, a record may rightly have either prefix.
@@ -340,7 +318,7 @@ class CheckContext:
 
     @cached_property
     def given_shapes(self) -> dict[str, PartialShape]:
-        """Return the user's shapes by name; the shape for a pattern applies to all variables that it matches."""
+        """The user's shapes by name; a pattern's shape applies to all matching variables."""
         names = (
             dict.fromkeys(variable.name for variable in self.name_lists.variables)
             if self._given_shapes
@@ -350,12 +328,10 @@ class CheckContext:
 
     @cached_property
     def consumers(self) -> dict[Node, list[tuple[Node, int]]]:
-        """Map each node that the heads need to its consumers and their input positions."""
         return consumers(self.reachable)
 
     @cached_property
     def shared_parameters(self) -> list[Node]:
-        """Return the parameters with several consumers."""
         return [
             node
             for node, role in self.roles.items()
@@ -363,7 +339,6 @@ class CheckContext:
         ]
 
     def facts(self, node: Node) -> OperatorFacts:
-        """Return the facts that the signature of an operator node states about it."""
         # Nodes with equal attributes share one map, and the graph keeps the maps alive, so identity
         # implies equal content.
         key = (node.op, id(node.attrs))
@@ -373,14 +348,11 @@ class CheckContext:
         return facts
 
     def list_named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
-        """Return the inputs of a node with their formal names; none for a variable or an operator
-        without formal names.
-        """
         formals = () if node.is_variable else self.facts(node).formals or ()
         return list(zip(formals, node.inputs, strict=False))
 
     def once(self, find: Callable[[CheckContext], T]) -> T:
-        """Return the result of ``find`` for this context; it is called once, even if several rules need it."""
+        """Return the result of ``find``, called once for this context."""
         if find not in self._findings:
             self._findings[find] = find(self)
         result: T = self._findings[find]
@@ -390,9 +362,9 @@ class CheckContext:
 class OperatorFacts(NamedTuple):
     """The facts that a signature states about one node.
 
-    ``faults`` are the attributes that MXNet rejects; ``formals`` (inputs) and ``outputs`` are None if only code outside
-    the file knows them. ``named`` says that MXNet registers the names of the inputs, and so adds missing inputs to an
-    old file.
+    ``faults`` are the attributes that MXNet rejects; ``formals`` (inputs) and ``outputs`` are None
+    if only code outside the file knows them. With ``named`` MXNet registers the names of the
+    inputs, and so adds missing ones to an old file.
     """
 
     known: bool
@@ -408,7 +380,7 @@ _UNKNOWN = OperatorFacts(False, False, (), None, False, (), None)
 
 
 def read_facts(node: Node) -> OperatorFacts:
-    """Return the facts that a node's signature states; they are cached by operator and attributes."""
+    """Return the facts that a node's signature states, cached by operator and attributes."""
     items = tuple(node.attrs.items())
     return (
         _read_facts(node.op, items, node.subgraphs)

@@ -1,8 +1,8 @@
-"""The readable part of a symbol file's JSON: the document, duplicate keys, and the faults of the failed stage.
+"""The readable part of a symbol file's JSON, duplicate keys, and the faults of the failed stage.
 
 A file that is not a graph is checked in stages: it must be JSON, match the schema, refer only to
-nodes that exist, and have no cycle. Each stage lists all its faults, and a stage with faults is the
-last one.
+nodes that exist, and have no cycle. A stage lists all its faults; a stage with faults is the last
+one.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ BOM = b"\xef\xbb\xbf"
 class Reading(msgspec.Struct, eq=False):
     """The readable part of a file, and the faults of each stage.
 
-    ``graph`` is None if a stage has faults, except that a wrong ``arg_nodes`` is corrected here. ``value`` is the JSON
-    value; ``duplicate_keys`` are the places of keys that occur twice in one object; ``has_raw_controls`` says whether
-    strings contain raw control characters. ``missing_arguments`` are the ids in ``arg_nodes`` without a node,
-    ``operator_arguments`` the ids of operators.
+    ``graph`` is None if a stage has faults, except that a wrong ``arg_nodes`` is corrected here.
+    ``value`` is the JSON value; ``duplicate_keys`` are the places of keys that occur twice in one
+    object; ``has_raw_controls`` says whether strings contain raw control characters.
+    ``missing_arguments`` are the ids in ``arg_nodes`` without a node, ``operator_arguments`` the
+    ids of operators.
     """
 
     text: str | None = None
@@ -50,7 +51,7 @@ class Reading(msgspec.Struct, eq=False):
 
 
 def read_model_file(format_: ModelFormat, file: ModelFile) -> Reading:
-    """Read as much of a model's file as possible."""
+    """Read as much as possible of a model's file."""
     if format_.is_text:
         return read_document(format_.read_text(file), where=file.where)
     try:
@@ -60,7 +61,7 @@ def read_model_file(format_: ModelFormat, file: ModelFile) -> Reading:
 
 
 def read_document(data: bytes, *, where: str = "") -> Reading:
-    """Read as much of a symbol file as possible, after an optional byte order mark; ``where`` is its path."""
+    """Read as much as possible of a symbol file, after an optional byte order mark."""
     body = data.removeprefix(BOM)
     reading = Reading()
     error = InputError("is not JSON")
@@ -81,7 +82,6 @@ def read_document(data: bytes, *, where: str = "") -> Reading:
 
 
 def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
-    """Assign the faults of a JSON document that is not a graph to their stages."""
     fault = refuse_json(reading.value) if isinstance(reading.value, dict) else None
     if fault is not None:
         reading.schema_faults = [msgspec.structs.replace(fault, hint=error.faults[0].hint)]
@@ -104,7 +104,6 @@ def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
 
 
 def _check_references(reading: Reading, steps: Steps, graph: dict[str, Any]) -> None:
-    """Add the faults of the ids and the first cycle of one graph object, with their places in the whole document."""
     try:
         check_ids(graph, graph["nodes"])
     except InputError as error:
@@ -118,7 +117,6 @@ def _check_references(reading: Reading, steps: Steps, graph: dict[str, Any]) -> 
 
 
 def _find_stage(reading: Reading, graph: dict[str, Any], fault: Fault) -> list[Fault]:
-    """Return the list of ``reading`` that a fault of an id belongs to."""
     key, *rest = parse_path(fault.path) or ("",)
     if key != "arg_nodes":
         return reading.id_faults
@@ -136,7 +134,7 @@ def _relocate(steps: Steps, fault: Fault) -> Fault:
 
 
 def _correct_arguments(reading: Reading, body: bytes) -> None:
-    """Read the graph with correct ``arg_nodes``, derived from the nodes."""
+    """Read the graph with ``arg_nodes`` derived from the nodes."""
     for _, document in walk_documents(reading.value):
         document["arg_nodes"] = [
             i for i, node in enumerate(document["nodes"]) if node["op"] == VARIABLE_OP
@@ -146,12 +144,12 @@ def _correct_arguments(reading: Reading, body: bytes) -> None:
     except InputError as error:
         reading.json_faults = list(error.faults)
         return
-    # Restore the file's layout: json.dumps() wrote a different one, and a fix would adopt it.
+    # json.dumps() wrote a different layout, and a fix would adopt it.
     reading.graph = restyle(graph, **msgspec.structs.asdict(recognize_style(body)))
 
 
 def walk_documents(value: Any) -> Iterator[tuple[Steps, dict[str, Any]]]:
-    """Yield the graph objects of a document that matches the schema, subgraphs after the graph that contains them."""
+    """Yield the graph objects of a document that matches the schema, subgraphs after their parents."""
     pending: list[tuple[Steps, dict[str, Any]]] = [((), value)]
     while pending:
         steps, graph = pending.pop()
@@ -164,14 +162,15 @@ def walk_documents(value: Any) -> Iterator[tuple[Steps, dict[str, Any]]]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object with all its pairs, including pairs of repeated keys."""
+    """A JSON object with all its pairs, including repeated keys."""
 
 
 def _load(text: str) -> tuple[Any, list[Steps], bool]:
-    """Return the value (the last of repeated keys wins), the places of repeated keys, and whether raw controls occur.
+    """Return the value (the last of repeated keys wins), the places of repeated keys, and whether
+    raw controls occur.
 
     Raises:
-        ValueError: the text is not JSON, apart from those characters.
+        ValueError: the text is not JSON, apart from raw controls.
     """
     has_duplicates = False
 
@@ -185,7 +184,8 @@ def _load(text: str) -> tuple[Any, list[Steps], bool]:
     try:
         value = json.loads(text, object_pairs_hook=hook, parse_constant=_refuse_constant)
     except json.JSONDecodeError:
-        # Strict reading would stop at raw control characters in strings, but they are only a finding (GS009).
+        # Strict reading would stop at raw control characters in strings, but they are only a
+        # finding (GS009).
         value = json.loads(
             text, strict=False, object_pairs_hook=hook, parse_constant=_refuse_constant
         )

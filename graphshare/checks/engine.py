@@ -1,4 +1,4 @@
-"""All rules by code, and a run of rules on one context, with the place of each violation in the file."""
+"""All rules by code, and their run on one context."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphshare.ir.graph import Node
 from graphshare.reports.model import Finding, Level, Steps, format_path
 from graphshare.text.names import did_you_mean
 
-_EXCERPT = 100  # most characters of an excerpt of a line
+_EXCERPT = 100  # characters of an excerpt
 
 
 RULES: Mapping[str, CheckRule] = MappingProxyType(
@@ -28,7 +28,7 @@ RULES: Mapping[str, CheckRule] = MappingProxyType(
 
 
 def select_codes(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> frozenset[str]:
-    """Return the codes named by ``select`` (all if it is empty) and not by ``ignore``.
+    """Return the codes that ``select`` (all if it is empty) names and ``ignore`` does not.
 
     A text is a code, the beginning of one (``GS2``), a rule's name, or ``ALL``.
 
@@ -62,7 +62,9 @@ def _match_codes(texts: Iterable[str], faults: list[Fault]) -> set[str]:
 def run_rules(
     context: CheckContext, codes: Collection[str] = tuple(RULES)
 ) -> tuple[list[Finding], int]:
-    """Return the findings of the rules ``codes``, ordered by place, and the number that the file suppresses."""
+    """Return the findings of the rules ``codes``, ordered by place, and the number that the file
+    suppresses.
+    """
     rules = [
         rule for code, rule in RULES.items() if code in codes and rule.format == context.subject
     ]
@@ -84,7 +86,7 @@ def run_rules(
 def _find(
     context: CheckContext, rules: Iterable[CheckRule]
 ) -> Iterator[tuple[CheckRule, Violation]]:
-    """Yield the violations of rules; a violation without a place gets its node's."""
+    """Yield violations, by default at their nodes."""
     for rule in rules:
         for violation in rule.find(context):
             yield (
@@ -96,7 +98,7 @@ def _find(
 
 
 def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation) -> bool:
-    """Whether the node of the violation, or the one that contains its place, suppresses the rule."""
+    """Whether the violation's node, or the node around its place, suppresses the rule."""
     # A suppression that names no rule must not hide the finding about itself.
     if rule.code == "GS010" or not context.has_graph:
         return False
@@ -110,7 +112,7 @@ def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation)
 
 
 def _find_offsets(context: CheckContext, violations: Iterable[Violation]) -> dict[Steps, int]:
-    """Return the offset in the text of each place in the document, or none if the text cannot be parsed."""
+    """Return the offsets of places, none if the text cannot be parsed."""
     text = context.reading.text
     steps = {
         violation.steps
@@ -155,7 +157,6 @@ def _make_finding(
 
 
 def _cut_excerpt(lines: Sequence[str], line: int, column: int) -> tuple[str, int]:
-    """Return the part of a line around a column, and the column inside that part."""
     whole = "".join(lines[line - 1 : line])
     indent = len(whole) - len(whole.lstrip())
     first = max(indent, column - 1 - _EXCERPT // 2) if len(whole) - indent > _EXCERPT else indent

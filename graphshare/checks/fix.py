@@ -1,6 +1,7 @@
-"""``check --fix``: rewrites that do not change the graph for MXNet, written in place or shown as a diff.
+"""``check --fix``: rewrites that do not change the graph for MXNet, written in place or shown as a
+diff.
 
-Outputs, their order and everything they need stay unchanged; the new bytes are read back and
+Outputs, their order and everything they need stay unchanged. The new bytes are read back and
 compared before they are written.
 """
 
@@ -33,13 +34,15 @@ from graphshare.ops.registry import total_outputs
 from graphshare.text.format import format_count
 
 MAX_DIFFED = 1 << 22  # bytes; the lines of a larger file are not compared
-# Rewriting the file is enough: the writer escapes strings as MXNet reads them, and writes each key once.
+# Rewriting is enough: the writer escapes strings as MXNet reads them, and writes each key once.
 _FIXED_BY_WRITING = frozenset(("GS004", "GS005", "GS009", "GS107"))
 GRAPH_FIXES = _FIXED_BY_WRITING | {"GS003", "GS103", "GS104", "GS108", "GS109"}
 
 
 class Fix(msgspec.Struct, frozen=True, eq=False):
-    """New contents for the files of a target, None if unchanged; ``before`` are the graph file's current bytes."""
+    """New contents for the files of a target, None if unchanged; ``before`` are the graph file's
+    current bytes.
+    """
 
     target: Target
     before: bytes
@@ -50,7 +53,6 @@ class Fix(msgspec.Struct, frozen=True, eq=False):
         return self.graph is not None or self.records is not None
 
     def list_paths(self) -> list[str]:
-        """Return the paths of the files that change."""
         changes = ((self.target.graph, self.graph), (self.target.params, self.records))
         return [path for path, change in changes if change is not None]
 
@@ -89,7 +91,9 @@ def _plan_fix(target: Target, options: CheckOptions) -> Fix | None:
 
 
 def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
-    """Drop files that an earlier fix changes in the same way: graphs may share a parameter file, or be links."""
+    """Drop files that an earlier fix changes equally: graphs may share a parameter file, or be
+    links.
+    """
     changes: set[tuple[str, object]] = set()
     rest = []
     for fix in fixes:
@@ -107,13 +111,15 @@ def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
 
 
 def stage_fix(fix: Fix, stage: OutputTransaction) -> None:
-    """Stage the files of a fix and flush them to disk, because there may be thousands. Raises OutputError."""
+    """Stage the files of a fix and flush them to disk, because there may be thousands. Raises
+    OutputError.
+    """
     if fix.graph is not None:
         stage.open(fix.target.graph).write(fix.graph)
     if fix.records is not None:
         from graphshare.formats.params.convert import (
             stage_params,
-        )  # start-up: few fixes touch parameters
+        )  # start-up
 
         source = read_index(fix.target.params)
         stage_params([(source, fix.records)], stage, fix.target.params)
@@ -121,7 +127,7 @@ def stage_fix(fix: Fix, stage: OutputTransaction) -> None:
 
 
 def format_fix(fix: Fix) -> list[str]:
-    """Return the lines that show a fix: a unified diff of the graph file, and the record keys that change."""
+    """Return a diff of the graph file, and the record keys that change."""
     lines: list[str] = []
     path = fix.target.graph
     if fix.graph is not None:
@@ -156,7 +162,7 @@ def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:
     fixes = GRAPH_FIXES.intersection(codes)
     if not fixes or not context.has_graph:
         return None
-    # Three bytes are removed, and the rest of the file stays unchanged.
+    # The rest of the file stays unchanged.
     if fixes == {"GS003"}:
         return context.data.removeprefix(BOM)
     try:
@@ -172,14 +178,14 @@ def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:
 def fix_records(
     context: CheckContext, codes: Collection[str]
 ) -> list[tuple[Record, str | None]] | None:
-    """Return the records of the parameter file with their right keys, or None if no key changes."""
+    """Return the records with their right keys, or None if no key changes."""
     if context.params is None:
         return None
     misfiled = context.misfiled_records if "GS404" in codes else []
     bare = context.bare_records if "GS405" in codes else []
     keys = {record.number: key for record, key in (*misfiled, *bare)}
     taken = {record.key for record in context.params.records}
-    # A record with the right key exists already, and only the user knows which of the two is right.
+    # Only the user knows which of two records with the right key is right.
     if not keys or taken.intersection(keys.values()) or len(set(keys.values())) < len(keys):
         return None
     return [(record, keys.get(i, record.key)) for i, record in enumerate(context.params.records)]
@@ -199,16 +205,14 @@ def _rewrite_graph(context: CheckContext, fixes: Collection[str]) -> Graph:
 
 
 def _regularize(source: MxnetSource, key: str) -> MxnetSource:
-    """Return the source with the list ``key`` computed from the nodes."""
     rest = {name: value for name, value in source.irregular.items() if name != key}
     return msgspec.structs.replace(source, irregular=freeze(rest))
 
 
 def _recount_outputs(graph: Graph) -> Graph:
-    """Return the graph with new output counts, or without ``node_row_ptr`` where an operator's count is unknown."""
     source = _regularize(get_source(graph), "node_row_ptr")
     counts = [total_outputs(node) for node in graph.nodes]
-    # If a count is unknown, the list is left out rather than guessed; MXNet does not need it.
+    # With an unknown count the list is left out rather than guessed; MXNet does not need it.
     if None in counts:
         keys = tuple(key for key in source.keys if key != "node_row_ptr")
         return msgspec.structs.replace(graph, source=msgspec.structs.replace(source, keys=keys))
@@ -220,7 +224,6 @@ def _recount_outputs(graph: Graph) -> Graph:
 
 
 def _check_fixed_graph(context: CheckContext, data: bytes) -> None:
-    """Read the new bytes back and compare them with the graph, names included."""
     again = read_symbol(data.removeprefix(BOM), where=context.where)
     pairing = (
         compare_structure(context.graph.heads, again.heads)

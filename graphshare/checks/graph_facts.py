@@ -1,8 +1,8 @@
-"""Facts about a graph for several rules: faults of operators, shared parameters, repeated names, suppressed codes.
+"""Facts about a graph for several rules: faults of operators, shared parameters, repeated names,
+suppressed codes.
 
-The node attribute ``__graphshare_ignore__`` lists codes, or ``*`` for all of them. MXNet accepts
-any key that begins and ends with two underscores, so a file that passes through MXNet keeps its
-suppressions.
+The node attribute ``__graphshare_ignore__`` lists codes, or ``*`` for all. MXNet keeps any key that
+begins and ends with two underscores, and so keeps the suppressions.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from graphshare.ops.signature import AttributeFault
 from graphshare.reports.model import Steps
 from graphshare.rewrite.upgrade import WRITES_VERSION, list_refused_keys
 
-#: Keys that MXNet sets aside before it parses the attributes of a file from an older version.
+#: Keys that MXNet sets aside before it parses the attributes of an older file.
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 T = TypeVar("T")
-#: The formal name inside a parameter's name, followed by more text.
+#: A formal name followed by more text.
 INNER_FORMAL = re.compile(
     r"(?:^|_)(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)(?=[^a-z])"
 )
@@ -39,7 +39,7 @@ def is_hidden_key(key: str) -> bool:
 def find_attribute_faults(
     context: CheckContext, *kinds: str
 ) -> Iterator[tuple[Steps, Node, AttributeFault]]:
-    """Yield the place, the node and the record of each attribute fault whose kind is one of ``kinds``."""
+    """Yield the place, node and record of each attribute fault of one of ``kinds``."""
     hidden_keys_are_free = _is_older_than_mxnet(context)
     for steps, node in context.operators():
         if canonical(node.op) == "Custom":
@@ -51,13 +51,13 @@ def find_attribute_faults(
                 and len(steps) == 2
                 and is_hidden_key(fault.key)
             ):
-                continue  # MXNet sets the key aside before it reads the attributes
+                continue  # set aside before MXNet reads the attributes
             if fault.kind in kinds:
                 yield _attribute_steps(steps, node, fault.key), node, fault
 
 
 def find_refused_hidden_keys(context: CheckContext) -> Iterator[tuple[Steps, Node, str]]:
-    """Yield the place, the node and the key of each hidden attribute of an old file that no variable takes."""
+    """Yield the place, node and key of each hidden attribute of an old file that no variable takes."""
     if not _is_older_than_mxnet(context) or not _has_hidden_keys(context.graph):
         return
     refused = list_refused_keys(context.graph)
@@ -68,7 +68,9 @@ def find_refused_hidden_keys(context: CheckContext) -> Iterator[tuple[Steps, Nod
 
 
 def find_reshapes_without_shape(context: CheckContext) -> Iterator[tuple[Steps, Node]]:
-    """Yield each Reshape without a shape: either of two attributes can state it, so neither alone is required."""
+    """Yield each Reshape without a shape: either of two attributes can state it, so neither alone
+    is required.
+    """
     for steps, node in context.operators():
         if canonical(node.op) == "Reshape" and not (
             "shape" in node.attrs or "target_shape" in node.attrs
@@ -77,7 +79,7 @@ def find_reshapes_without_shape(context: CheckContext) -> Iterator[tuple[Steps, 
 
 
 def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node, tuple[str, ...]]]:
-    """Yield each operator with fewer or more inputs than its attributes require, and the inputs that it should have."""
+    """Yield each operator with a wrong number of inputs, and the inputs it should have."""
     adds_inputs = implies_variables(context.graph)
     for steps, node in context.operators():
         facts, signature = context.facts(node), find_signature(node)
@@ -96,9 +98,7 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
 
 
 def find_missing_outputs(context: CheckContext) -> Iterator[tuple[Steps, Node | None, Entry, int]]:
-    """Yield each input and head that takes an output its node does not have: place, consumer,
-    entry, number of outputs.
-    """
+    """Yield inputs and heads that take a missing output: place, consumer, entry, number of outputs."""
     for steps, consumer, entry in context.later_outputs():
         count = _count_outputs(context, entry.node)
         if count is not None and entry.index >= count:
@@ -106,8 +106,8 @@ def find_missing_outputs(context: CheckContext) -> Iterator[tuple[Steps, Node | 
 
 
 def _count_outputs(context: CheckContext, node: Node) -> int | None:
-    """Return the number of outputs including hidden ones; builds differ, so an unknown operator has
-    the file's count.
+    """Return the number of outputs, hidden ones included; builds differ in operators unknown here,
+    so theirs is the file's.
     """
     if node.is_variable:
         return 1
@@ -116,7 +116,7 @@ def _count_outputs(context: CheckContext, node: Node) -> int | None:
 
 
 def _attribute_steps(steps: Steps, node: Node, key: str) -> Steps:
-    """Return the place of an attribute under any of the three keys that files use, or the node's if it is absent."""
+    """Return the place of an attribute, under any of three keys, else the node's."""
     if key not in node.attrs:
         return steps
     keys = node.form.keys if node.form is not None else ()
@@ -141,9 +141,7 @@ def _has_hidden_keys(graph: Graph) -> bool:
 
 
 class SharingPair(NamedTuple):
-    """Two operators of one kind, the formal inputs at which they share a variable, and the inputs
-    at which they do not.
-    """
+    """Two operators of one kind, and the formal inputs at which they share a variable and do not."""
 
     first: Node
     second: Node
@@ -152,7 +150,9 @@ class SharingPair(NamedTuple):
 
 
 def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Iterator[SharingPair]:
-    """Yield each operator with the first operator of its kind that has the same variable at one of ``formals``."""
+    """Yield each operator with the first of its kind that has the same variable at one of
+    ``formals``.
+    """
     if not context.shared_parameters:
         return
     owner: dict[tuple[str, str, Node], Node] = {}
@@ -178,7 +178,7 @@ def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Itera
 
 
 def find_parameters(context: CheckContext, node: Node, formals: Collection[str]) -> dict[str, Node]:
-    """Return the variables at the inputs of ``node`` that are among ``formals``, by formal name."""
+    """Return the variables at the inputs ``formals`` of ``node``, by formal name."""
     inputs = context.list_named_inputs(node)
     return {
         formal: entry.node
@@ -188,7 +188,7 @@ def find_parameters(context: CheckContext, node: Node, formals: Collection[str])
 
 
 def find_repeats(named: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T, T]]:
-    """Yield each item whose name an earlier item has: the name, the first item, this item. Empty names are skipped."""
+    """Yield each repeated name that is not empty: the name, its first item, this item."""
     first: dict[str, T] = {}
     for name, item in named:
         if name and first.setdefault(name, item) is not item:

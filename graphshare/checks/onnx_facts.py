@@ -1,4 +1,4 @@
-"""Facts about ONNX models for several rules. Imported only for such models: symbol files need no other format."""
+"""Facts about ONNX models for several rules. Symbol files need not import this."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from graphshare.reports.model import Steps
 
 
 def is_constant(node: Node) -> bool:
-    """Return whether a variable is the value of a Constant."""
+    """Whether a variable is the value of a Constant."""
     return not node.op and find_stored(node.details).node is not None
 
 
 def list_stated_types(
     node: Node, inferred: Mapping[tuple[Node, int], StaticType]
 ) -> Iterator[tuple[str, str, StaticType]]:
-    """Yield stated and inferred types of the outputs of ``node``: the place, the value's name, and the type."""
+    """Yield stated and inferred types of a node's outputs: place, name of the value, type."""
     stored = find_stored(node.details)
     for index, name in enumerate(list_output_names(node)):
         messages = {
@@ -52,7 +52,7 @@ def list_stated_types(
 
 
 def list_incomplete(graph: Graph) -> Iterator[tuple[str, Node, str]]:
-    """Yield the inputs and outputs whose dtype or rank the file does not state, with the node and the missing part."""
+    """Yield the inputs and outputs without a stated dtype or rank: node and missing part."""
     ends = [("input", node, find_stored(node.details).input) for node in graph.variables()]
     ends += [
         ("output", head.node, find_stored(head.node.details).values.results.get(head.index))
@@ -72,7 +72,7 @@ def list_incomplete(graph: Graph) -> Iterator[tuple[str, Node, str]]:
 
 
 def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], StaticType]:
-    """Infer, without using the file's statements, the types of operators' values whose type the file states."""
+    """Infer the types of operators' values that the file states, without using its statements."""
     values = [(node, find_stored(node.details).values) for node in graph.nodes if node.op]
     entries = [
         Entry(node, index)
@@ -83,7 +83,9 @@ def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], StaticType]:
 
 
 def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
-    """Yield value_info and annotations of values that do not exist, bodies included, each with the name of its list."""
+    """Yield value_info and annotations of values that do not exist, bodies included, each with the
+    name of its list.
+    """
     graphs = list(iter_graphs(graph))
     orphans = [orphan for each in graphs for orphan in get_source(each).orphans]
     if orphans:
@@ -102,9 +104,8 @@ def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
 
 
 def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
-    """Yield messages that a later message on the same value repeats, and metadata with a repeated key, bodies included.
-
-    Each has its place and its name.
+    """Yield the place and name of messages and metadata that a later entry repeats, bodies
+    included.
     """
     for each in iter_graphs(graph):
         for node in each.nodes:
@@ -123,9 +124,11 @@ def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
 
 
 def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
-    """Yield values of bodies that have the name of an outer value: place, node, name, and whether loaders reject it.
+    """Yield values of bodies that have the name of an outer value: place, node, name, and whether
+    loaders reject it.
 
-    Loaders reject the outputs of operators, unless the outer value comes after the operator that has the body.
+    Loaders reject the outputs of operators, unless the outer value comes after the operator that
+    has the body.
     """
     pending: list[tuple[Steps, GraphNames]] = [((), GraphNames(graph))]
     for steps, names in pending:

@@ -1,4 +1,4 @@
-"""Facts about Paddle's programs for several rules. Imported only for these: symbol files need no other format."""
+"""Facts about Paddle's programs for several rules. Symbol files need not import this."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ _BLOCK: Steps = ("program", "regions", 0, "blocks", 0, "ops")
 
 
 def find_place(graph: Graph, node: Node) -> Steps:
-    """Return the place of an operator in the program's file; for an operator in a body the place of all operators."""
+    """Return the place of an operator in the program's file; in a body, the place of all operators."""
     # Every operator of the program is a node, in the order of the file.
     return (*_BLOCK, graph.nodes.index(node)) if node in graph.nodes else _BLOCK
 
 
 def list_uses(graph: Graph) -> Iterator[tuple[Node, Node, int]]:
-    """Yield the parameters that operators read, bodies included, each with the operator and the input's position."""
+    """Yield the parameters that operators read, bodies included, each with the operator and the
+    input's position.
+    """
     scopes: list[tuple[Graph, Mapping[Node, Node]]] = [(graph, {})]
     for scope, captured in scopes:  # grows during the loop
         for node in scope.nodes:

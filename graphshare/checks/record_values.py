@@ -13,16 +13,14 @@ if TYPE_CHECKING:
     import numpy as np
 
 _CHUNK = 1 << 20  # elements tested at once
-_MIN_VARIANCE = -1e-3  # eps makes up for values between this and 0
+_MIN_VARIANCE = -1e-3  # eps makes up for values above this
 
 
 def find_non_finite(context: CheckContext) -> Iterator[tuple[str, int, int]]:
-    """Yield the place of each record that contains NaN or infinity, the number of such elements,
-    and of all elements.
-    """
+    """Yield the place of each record with NaN or infinity, their number, and the record's size."""
     if context.params is None:
         return
-    import numpy as np  # start-up: checks without a parameter file need no numpy
+    import numpy as np  # start-up
 
     for record, array in _read_floats(context, context.records):
         values = array.ravel()
@@ -33,7 +31,9 @@ def find_non_finite(context: CheckContext) -> Iterator[tuple[str, int, int]]:
 
 
 def find_negative(context: CheckContext, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the place and the variable of each auxiliary record among ``names`` with a value clearly below zero."""
+    """Yield the place and variable of each auxiliary record among ``names`` with a value clearly
+    below zero.
+    """
     records = (context.find_record(name, ("aux", "")) for name in names)
     for record, array in _read_floats(
         context, (record for record in records if record is not None)
@@ -58,7 +58,7 @@ def find_unreadable(context: CheckContext) -> Iterator[tuple[str, str]]:
 def _read_floats(
     context: CheckContext, records: Iterable[NamedRecord]
 ) -> Iterator[tuple[NamedRecord, np.ndarray]]:
-    """Yield each record of a floating dtype with its array; skip undecodable records (GS410 reports them)."""
+    """Yield each floating record with its array; skip undecodable ones (GS410 reports them)."""
     if context.params is None:
         return
     with ArrayReader(context.params) as reader:

@@ -1,8 +1,7 @@
-"""Check rules: a level, a reason, two examples, and a function that finds violations. The file name is code and name.
+"""Check rules: a level, a reason, two examples, and a function that finds violations.
 
-The examples are the rule's tests and its documentation: it must report the first and must not
-report the second. They have a short notation: symbol files with one node per line, ONNX models
-field by field.
+The examples are the rule's tests and documentation: it must report the first and not the second.
+They have a short notation: symbol files with one node per line, ONNX models field by field.
 """
 
 from __future__ import annotations
@@ -22,11 +21,13 @@ from graphshare.reports.model import RuleInfo, Steps, parse_path
 
 
 class Violation(msgspec.Struct, frozen=True, eq=False):
-    """A place that breaks a rule: ``steps`` in the JSON document, or a ``record`` of the parameter file.
+    """A place that breaks a rule: ``steps`` in the JSON document, or a ``record`` of the parameter
+    file.
 
-    Without ``steps`` it is the place of ``node``, or the document as a whole. ``record`` is the record's name in
-    messages; an empty text means the whole file. ``at`` is a line and a column for places that steps cannot express.
-    ``level`` is set if the violation is milder than its rule. ``file`` is the file in a folder.
+    Without ``steps`` it is the place of ``node``, or the whole document. ``record`` is the record's
+    name in messages; an empty text means the whole file. ``at`` is a line and column for places
+    that steps cannot express. ``level`` is set if the violation is milder than its rule. ``file``
+    is the file in a folder.
     """
 
     message: str
@@ -41,25 +42,25 @@ class Violation(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def node_name(self) -> str | None:
-        """Return the name of the node concerned."""
         return self.node.name if self.node is not None else self.name
 
     @staticmethod
     def of_fault(fault: Fault) -> Violation:
-        """Return a reader's fault as a violation."""
         return Violation(
             fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node
         )
 
 
 _FORMATS = {"gs6": "onnx", "gs7": SHARDS, "gs8": "paddle"}
-"""The formats that the rules check, by the beginning of their codes; the others check MXNet's."""
+"""The formats of rules by the beginning of their codes; the others check MXNet's."""
 Violations = Iterator[Violation]
 FindViolations = Callable[[CheckContext], Violations]
 
 
 class ExampleRecord(msgspec.Struct, frozen=True):
-    """An array in an example's parameter file, filled with ``value``; with ``shape`` None it was never filled."""
+    """An array in an example's parameter file, filled with ``value``; with ``shape`` None it was
+    never filled.
+    """
 
     key: str
     shape: tuple[int, ...] | None = (2,)
@@ -70,8 +71,8 @@ class ExampleRecord(msgspec.Struct, frozen=True):
 class Example(msgspec.Struct, frozen=True):
     """A symbol file, and the records of its parameter file if the rule needs one.
 
-    ``named``: the records have names; ``damaged``: the parameter file is cut in half; ``shapes`` are given by
-    ``--shape``. ``files`` has the files of a checkpoint folder, by name.
+    ``named``: the records have names; ``damaged``: the parameter file is cut in half; ``shapes``
+    are given by ``--shape``. ``files`` has the files of a checkpoint folder, by name.
     """
 
     graph: str | bytes
@@ -83,10 +84,10 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One check. ``why`` describes the damage of a violation, ``fix`` the effect of ``--fix`` (empty: none).
+    """One check. ``why`` describes the damage of a violation, ``fix`` the effect of ``--fix``
+    (empty: none).
 
-    ``format`` is the format of the graphs that it checks. Without ``runs_after_errors`` it skips graphs in which
-    another rule finds an error.
+    Without ``runs_after_errors`` it skips graphs in which another rule finds an error.
     """
 
     code: str
@@ -103,7 +104,6 @@ class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def info(self) -> RuleInfo:
-        """Return the description of the rule in reports."""
         text = f"{self.summary}. {self.why}" + (f" --fix {self.fix}." if self.fix else "")
         return RuleInfo(self.code, self.name, self.level, self.summary, text, bool(self.fix))
 
@@ -118,9 +118,10 @@ def check_rule(
     fix: str = "",
     runs_after_errors: bool = True,
 ) -> Callable[[FindViolations], CheckRule]:
-    """Make a rule from the function that finds its violations. The module's name has the rule's code and name.
+    """Make a rule from the function that finds its violations; the module's name has its code and
+    name.
 
-    The code implies the format of the graphs that it checks. An example given as text or bytes has no parameters.
+    The code implies the format of the graphs. An example given as text or bytes has no parameters.
     """
 
     def make(find: FindViolations) -> CheckRule:
@@ -151,7 +152,7 @@ def variable(name: str, **attrs: str) -> NodeObject:
 
 
 def operator(op: str, name: str, *inputs: int | tuple[int, int], **attrs: str) -> NodeObject:
-    """Return an operator node; an input is a node id, or a node id and an output index."""
+    """Return an operator node; an input is a node id, or an id and an output index."""
     entries = [[i, 0, 0] if isinstance(i, int) else [*i, 0] for i in inputs]
     return {"op": op, "name": name, **({"attrs": attrs} if attrs else {}), "inputs": entries}
 
@@ -189,13 +190,13 @@ DENSE_RECORDS = (ExampleRecord("arg:fc_weight", (2, 3)), ExampleRecord("arg:fc_b
 
 
 def dense() -> str:
-    """Return a graph of ``data`` into a FullyConnected ``fc`` with two units."""
+    """Return a graph of one FullyConnected with two units."""
     names = ("data", "fc_weight", "fc_bias")
     return symbol(*map(variable, names), operator("FullyConnected", "fc", 0, 1, 2, num_hidden="2"))
 
 
 def batch_norm(*, mean: str = "bn_moving_mean", var: str = "bn_moving_var") -> str:
-    """Return a graph of ``data`` into a BatchNorm ``bn``."""
+    """Return a graph of one BatchNorm."""
     names = ("data", "bn_gamma", "bn_beta", mean, var)
     return symbol(*map(variable, names), operator("BatchNorm", "bn", 0, 1, 2, 3, 4, eps="0.001"))
 
@@ -215,7 +216,7 @@ def _number(value: int) -> bytes:
 def apply(
     op: str, inputs: str, outputs: str, *attributes: bytes, name: str = "", domain: str = ""
 ) -> bytes:
-    """Return a node of a graph; its values are separated by blanks."""
+    """Return a node; its values are separated by blanks."""
     values = [
         field(number, text)
         for number, texts in ((1, inputs), (2, outputs))
@@ -226,7 +227,7 @@ def apply(
 
 
 def branch(name: str, *parts: bytes) -> bytes:
-    """Return an attribute that is a body; its only value ``name`` is its output."""
+    """Return an attribute that is a body with one value, its output ``name``."""
     return field(
         5,
         field(1, name)
@@ -236,7 +237,7 @@ def branch(name: str, *parts: bytes) -> bytes:
 
 
 def function(name: str) -> bytes:
-    """Return a function in the domain ``own`` that returns its input ``a``."""
+    """Return a function in the domain ``own`` that returns its input."""
     return field(25, field(1, name) + field(4, "a") + field(5, "a") + field(10, "own"))
 
 
@@ -247,7 +248,7 @@ def value(number: int, name: str, *shape: int, dtype: int = 1) -> bytes:
 
 
 def initializer(name: str, *, location: str = "", size: int = 2) -> bytes:
-    """Return an initializer of ``size`` float32 numbers, in the file ``location`` if one is given."""
+    """Return an initializer of ``size`` float32 numbers, in the file ``location`` if given."""
     # The last byte differs, because GS612 ignores arrays of one repeated number.
     data = field(13, field(1, "location") + field(2, location)) + field(14, 1) if location else b""
     return field(
@@ -260,13 +261,15 @@ def initializer(name: str, *, location: str = "", size: int = 2) -> bytes:
 
 
 def model(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
-    """Return a model of IR version 8 from fields of its graph and ``more`` of its own; ``opset`` 0 imports none."""
+    """Return a model of IR version 8 from fields of its graph and ``more`` of its own; ``opset`` 0
+    imports none.
+    """
     graph = field(7, b"".join([*parts, field(2, "graph")]))
     return field(1, 8) + graph + (field(8, field(2, opset)) if opset else b"") + more
 
 
 def relu(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
-    """Return a model of one Relu from ``x`` to ``y``, with further fields of its graph, and ``more`` of the model."""
+    """Return a model of one Relu, with further fields of its graph."""
     return model(
         apply("Relu", "x", "y"),
         *parts,
@@ -280,9 +283,9 @@ def relu(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
 def checkpoint(
     shards: Mapping[str, str], *, index: Mapping[str, str] | None = None, **config: object
 ) -> Example:
-    """Return a checkpoint folder: ``shards`` have names of tensors separated by blanks, by default of 2 bytes each.
+    """Return a checkpoint folder: ``shards`` have names of tensors separated by blanks.
 
-    ``name:4`` has 4 bytes, ``name:0`` none, and ``name!`` different values.
+    ``name`` has 2 bytes, ``name:4`` has 4, ``name:0`` none, and ``name!`` different values.
     """
     files: dict[str, bytes] = {"config.json": json.dumps(config).encode()} if config else {}
     if index is not None:
@@ -306,7 +309,7 @@ def checkpoint(
 
 
 def program(*operators: NodeObject, version: int = 4) -> bytes:
-    """Return a program of Paddle that consists of these operators."""
+    """Return a program of Paddle."""
     block = {"#": "block_0", "args": [], "ops": operators}
     document = {
         "base_code": {"magic": "pir", "trainable": True, "version": version},
@@ -316,7 +319,7 @@ def program(*operators: NodeObject, version: int = 4) -> bytes:
 
 
 def step(tag: str, inputs: str, number: int, **attributes: Any) -> NodeObject:
-    """Return an operator of Paddle with the result ``number``; the numbers of its inputs are separated by blanks."""
+    """Return an operator of Paddle with the result ``number``; blanks separate its inputs' numbers."""
     kinds = {bool: "0.a_bool", int: "0.a_i32", str: "0.a_str"}
     listed = [
         {"AT": {"#": kinds[type(value)], "D": value}, "N": name}
@@ -332,7 +335,7 @@ def step(tag: str, inputs: str, number: int, **attributes: Any) -> NodeObject:
 
 
 def parameter(name: str, number: int) -> NodeObject:
-    """Return a parameter of Paddle, two numbers of float32 with the value ``number``."""
+    """Return a parameter of Paddle with two float32 elements, both ``number``."""
     return {
         "#": "p",
         "A": [0, 1, 1, name],

@@ -1,4 +1,4 @@
-"""Infer shapes and dtypes of a checked graph, alone and with the parameter file, or find a contradiction."""
+"""Shapes and dtypes of a checked graph, inferred alone and with the parameter file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from graphshare.rewrite.upgrade import upgrade
 if TYPE_CHECKING:
     from graphshare.ops.inference import Inference
 
-_STABLE_SINCE = 905  # loading files of this or a later version changes no input or attribute that affects shapes
+_STABLE_SINCE = 905  # loading files of this or a later version changes nothing that affects shapes
 
 
 def find_shapes(context: CheckContext) -> Shapes | None:
-    """Return the shapes of a graph if some are known and every operator has the attributes and inputs that it needs."""
+    """Return the shapes if some are known and no operator lacks attributes or inputs."""
     if not context.has_graph or not (
         context.params is not None or context.given_shapes or _declares_shapes(context)
     ):
@@ -36,25 +36,29 @@ def find_shapes(context: CheckContext) -> Shapes | None:
         find_reshapes_without_shape(context),
         find_wrong_input_counts(context),
     )
-    # One fault is enough: other rules report all of these faults, and inference would only repeat one.
+    # Other rules report these faults, and inference would only repeat one.
     return None if any(True for each in faults for _ in each) else Shapes(context)
 
 
 def _declares_shapes(context: CheckContext) -> bool:
-    """Whether a variable declares its shape, or operators that could disagree about it share a parameter."""
+    """Whether a variable declares its shape, or operators that share a parameter could disagree
+    about it.
+    """
     declares = any("__shape__" in node.attrs for node in context.reachable if node.is_variable)
     return declares or bool(context.shared_parameters)
 
 
 class Shapes:
-    """The inferred shapes and dtypes of a graph, inferred on demand."""
+    """The shapes and dtypes of a graph, inferred on demand."""
 
     def __init__(self, context: CheckContext) -> None:
         self._context = context
 
     @cached_property
     def graph(self) -> Graph | None:
-        """Return the graph as MXNet loads it, with implied variables as nodes; None if MXNet rejects the file."""
+        """The graph as MXNet loads it, with implied variables as nodes; None if MXNet rejects the
+        file.
+        """
         graph = self._context.graph
         is_old = graph.version is None or graph.version < _STABLE_SINCE
         try:
@@ -70,7 +74,6 @@ class Shapes:
 
     @cached_property
     def records(self) -> dict[Node, NamedRecord]:
-        """Return the record of each variable whose record has a shape."""
         auxiliary = auxiliary_variables(self._nodes)
         records = {}
         for node in self._nodes:
@@ -110,7 +113,7 @@ class Shapes:
             return None
         from graphshare.ops.inference import (
             infer,
-        )  # start-up: inference needs numpy, and most files do not
+        )  # start-up: inference needs numpy
 
         try:
             held = self.records.keys() - self._select_given_shapes().keys()
@@ -121,17 +124,17 @@ class Shapes:
 
     @cached_property
     def alone(self) -> Inference | Fault | None:
-        """Infer shapes without the parameter file: a Fault if they contradict each other, None if none follow."""
+        """A Fault if they contradict each other, None if none follow; without the parameter file."""
         return self._infer(self._select_given_shapes(), None)
 
     @cached_property
     def with_shapes(self) -> Inference | Fault | None:
-        """Infer shapes like :attr:`alone`, but with the shapes of the parameter file."""
+        """Like :attr:`alone`, but with the shapes of the parameter file."""
         return self._infer(self._collect_shapes(), None)
 
     @cached_property
     def with_dtypes(self) -> Inference | Fault | None:
-        """Infer shapes like :attr:`alone`, but with the shapes and dtypes of the parameter file."""
+        """Like :attr:`alone`, but with the shapes and dtypes of the parameter file."""
         dtypes = {
             node: record.dtype for node, record in self.records.items() if record.dtype is not None
         }
@@ -142,7 +145,6 @@ class Shapes:
         return self._infer(self._collect_shapes(), dtypes)
 
     def find_operator(self, name: str | None) -> Node | None:
-        """Return the operator named ``name`` in the file, or None."""
         return next(
             (
                 node

@@ -1,4 +1,6 @@
-"""Facts about a checkpoint folder for rules: faults of its files, and the pairs that its architecture ties."""
+"""Facts about a checkpoint folder for rules: faults of its files, and the pairs that its
+architecture ties.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ def _find_faults(context: CheckContext) -> list[tuple[Kind, Fault]]:
 
 
 def list_ties(context: CheckContext, tied: bool | None, *states: State) -> list[Tie]:
-    """Return the pairs in one of ``states`` for which the configuration states ``tied``; None
-    stands for no statement.
+    """Return the pairs in one of ``states`` for which the configuration states ``tied`` (None:
+    nothing).
     """
     return [
         tie
@@ -53,7 +55,7 @@ def _find_ties(context: CheckContext) -> list[Tie]:
     from graphshare.formats.params.tied_names import (
         find_pairs,
         read_statement,
-    )  # start-up: few checks are on folders
+    )  # start-up
 
     statement = read_statement(context.shards)
     return [_compare(pair, statement) for pair in find_pairs(context.shards)]
@@ -66,7 +68,7 @@ def _compare(pair: TiedPair, statement: TieStatement) -> Tie:
         return Tie(pair, statement, "form")
     if statement.tied is False:  # two arrays that may start equal
         return Tie(pair, statement, "values")
-    from graphshare.formats.params.tied_names import find_difference  # start-up: as above
+    from graphshare.formats.params.tied_names import find_difference  # start-up
 
     try:
         at = find_difference(pair.first, pair.second)
@@ -76,7 +78,7 @@ def _compare(pair: TiedPair, statement: TieStatement) -> Tie:
 
 
 def report_tie(context: CheckContext, tie: Tie, message: str, *, hint: str = "") -> Violation:
-    """Return the violation at the first tensor of a pair that exists."""
+    """Return a violation at the first tensor of a pair that exists."""
     name, tensor = (
         (tie.pair.name, tie.pair.first)
         if tie.pair.first is not None

@@ -36,10 +36,11 @@ from graphshare.text.urls import is_url, local_path
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A graph file and its parameter file (empty if it has none). ``option`` names the option that gave the latter.
+    """A graph file and its parameter file (empty if it has none). ``option`` names the option that
+    gave the latter.
 
-    ``folder`` is the folder in which both were found, empty if an argument names them or their stem. A parameter file
-    that belongs to no graph is a target too, without a graph.
+    ``folder`` is the folder in which both were found, empty if an argument names them or their
+    stem. A parameter file that belongs to no graph is a target without a graph.
     """
 
     graph: str
@@ -53,13 +54,14 @@ def find_targets(
 ) -> list[Target]:
     """Return the files to check, each once, in order.
 
-    A stem includes its parameter file, and a parameter file its graph. A folder means every model below it with each of
-    its parameter files, newest first, and parameter files without a model; a glob means its matches.
+    A stem includes its parameter file, and a parameter file its graph. A folder means every model
+    below it with each of its parameter files, newest first, and parameter files without a model; a
+    glob means its matches.
 
     Raises:
         InputError: arguments name no file; all are listed.
-        UsageError: ``params`` or ``epoch`` are given with several graphs, or a stem with several parameter files
-            without ``epoch``.
+        UsageError: ``params`` or ``epoch`` are given with several graphs, or a stem with several
+            parameter files without ``epoch``.
     """
     targets: dict[tuple[str, str], Target] = {}
     faults: list[Fault] = []
@@ -76,7 +78,7 @@ def find_targets(
     if faults:
         raise InputError(faults)
     sieve.refuse_unused()
-    # A graph that one argument names alone and another with its parameters is checked once, with the parameters.
+    # A graph named both alone and with its parameters is checked once, with the parameters.
     paired = {graph for graph, beside in targets if beside}
     alone = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
     if len(alone) > 1 and (params is not None or epoch is not None):
@@ -95,9 +97,7 @@ def _normalize(path: str) -> str:
 
 
 def _add_graph(target: Target, known: dict[str, dict[str, str]]) -> Target:
-    """Return a lone parameter file with the graph to which it belongs by its name, if any; each
-    folder is listed once.
-    """
+    """Find the graph of a lone parameter file by its name."""
     params = target.graph
     if target.params or not params.endswith(PARAMETER_ENDINGS):
         return target
@@ -110,7 +110,7 @@ def _add_graph(target: Target, known: dict[str, dict[str, str]]) -> Target:
 
 def _match_targets(pattern: str) -> list[Target]:
     folders = [] if is_url(pattern) else match_checkpoints(pattern)
-    # The files of a checkpoint folder are one target; a model in it is another.
+    # A checkpoint folder is one target; a model in it is another.
     paths = [
         p
         for p in match_paths(pattern)
@@ -167,7 +167,7 @@ def _find_model(argument: str, params: str | None, epoch: int | None) -> Target:
 
 
 def _find_named_format(path: str) -> ModelFormat | None:
-    """Return the format implied by the name of a file; None for a name that any model may have."""
+    """None for a name that any model may have."""
     name = base_name(path)
     return next(
         (

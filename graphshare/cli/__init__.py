@@ -1,1 +1,1 @@
-"""The command line: parse options, call one function of the API, report."""
+"""The command line."""

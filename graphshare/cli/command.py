@@ -1,9 +1,8 @@
 """The classes of commands and of their groups, and the parts of a command's help.
 
-Options are in sections by purpose: reading, the command's own work, writing, preparing images, training, and rarely
-needed options. An option that no section names belongs to the command's own work. Each command also takes ``--quiet``.
-The examples of a command end its ``--help``, its page and the manual; a test runs each of them. They use ``lenet``, a
-checkpoint, and ``siam``, the result of the first example of ``duplicate``.
+Options are in sections by purpose; one that no section names belongs to the command's own work.
+Each command also takes ``--quiet``. A test runs each example; they use ``lenet``, a checkpoint, and
+``siam``, the result of the first example of ``duplicate``.
 """
 
 from __future__ import annotations
@@ -148,7 +147,9 @@ _EXCEPTIONS = {
 
 
 class Option(click.Option):
-    """An option that rejects a second, different value if it takes one; click would silently keep the last."""
+    """An option that rejects a second, different value if it takes one; click would silently keep
+    the last.
+    """
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         # The parser keeps all values of a multiple option, so that handle_parse_result() sees
@@ -173,7 +174,7 @@ def option(*names: str, cls: type[Option] = Option, **settings: Any) -> Callable
 
 
 def refuse_other_values(command: click.Command, values: Mapping[str, Sequence[Any]]) -> None:
-    """Reject different values of options that take one. ``values`` has all values of each option by its name.
+    """Reject different values of options that take one; ``values`` has all values by option.
 
     Raises:
         UsageError: all such options are listed.
@@ -192,7 +193,6 @@ def refuse_other_values(command: click.Command, values: Mapping[str, Sequence[An
 
 
 def _describe_values(options: Sequence[Option], value: Any, other: Any) -> Fault:
-    """Return the fault of two values for ``options`` of one name: one option, or a flag for each value."""
     flag, other_flag = (
         _flag(next(o for o in options if not o.is_flag or o.flag_value == v))
         for v in (value, other)
@@ -203,9 +203,10 @@ def _describe_values(options: Sequence[Option], value: Any, other: Any) -> Fault
 
 
 class AnswerFile(Option):
-    """An option that names the file of a command's answer, as opposed to a file that the command makes.
+    """Names the file of a command's answer, not a file that the command makes.
 
-    The file's suffix chooses the format of the answer, if the command has that format and ``--format`` is not given.
+    Its suffix chooses the format of the answer, if the command has it and ``--format`` is not
+    given.
     """
 
 
@@ -218,7 +219,7 @@ class Command(click.Command):
         return [name for name in ctx.help_option_names if name in names]
 
     def __init__(self, name: str | None, *, brief: int | None = None, **settings: Any) -> None:
-        """Make a command whose ``--help`` has ``brief`` paragraphs and the common options; ``--help-all`` has all."""
+        """``--help`` has ``brief`` paragraphs and the common options; ``--help-all`` has all."""
         super().__init__(name, **settings)
         self._brief = brief
         if brief is not None:
@@ -239,7 +240,7 @@ class Command(click.Command):
         return super().parse_args(ctx, self.spell_out(args))
 
     def spell_out(self, words: Iterable[str]) -> list[str]:
-        """Return words with the long names of options: click imports difflib to look for ``-o`` among long names."""
+        """Spell options out: click imports difflib to look for ``-o`` among long names."""
         options = {
             flag: each for each in self.params if isinstance(each, Option) for flag in each.opts
         }
@@ -306,13 +307,13 @@ _SUFFIXES = {"junit": "xml"}
 """Suffixes of formats that have another name."""
 _READ = frozenset("gz jpg json npy npz onnx params png toml zip".split())
 _WRITTEN = _READ | frozenset("csv dot gif html jsonl mmd pdf sarif svg xml yaml yml".split())
-"""Suffixes of formats, which the name of a file promises; an answer in others is text. Commands read some of them."""
+"""Suffixes that promise a format; an answer in others is text. Commands read some of them."""
 
 
 def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]:
     """Return ``format_`` by the suffix of the answer's file, unless an option chose one.
 
-    Raises UsageError where the suffix is that of a format that the command does not write.
+    Raises UsageError for the suffix of a format that the command does not write.
     """
     options = {option.name: option for option in command.params}
     out, format_ = ctx.params.get("out") or "", options.get("format_")
@@ -326,7 +327,7 @@ def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]
         return {}
     suffix = os.path.splitext(out)[1].removeprefix(".").lower()
     chosen = {_SUFFIXES.get(name, name): name for name in format_.type.choices}
-    # A file that exists may be one that the command reads, which is said before it would be replaced.
+    # An existing file may be an input of the command; that error comes first.
     if suffix in _WRITTEN - chosen.keys() and not (suffix in _READ and os.path.exists(out)):
         known = " or ".join(f".{each}" for each in chosen if each in _WRITTEN)
         hint = f"name a file that ends with {known}, or choose --format"
@@ -340,14 +341,13 @@ def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]
 
 
 def _localize(value: Any) -> Any:
-    """Return the value of an option or argument, with ``file://`` URLs replaced by paths."""
     if isinstance(value, tuple):
         return tuple(map(_localize, value))
     return local_path(value) if isinstance(value, str) else value
 
 
 def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
-    """Return the options of a command by section, in the order of the help; empty sections are left out."""
+    """Return the options of a command by section, in the order of the help."""
     options = [
         option
         for option in command.get_params(ctx)
@@ -363,7 +363,9 @@ def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[
 
 
 def describe_option(option: click.Option, ctx: click.Context) -> tuple[str, str]:
-    """Return an option as its help names it, and its text without bounds of numbers: only errors need these."""
+    """Return an option as its help names it, and its text without bounds of numbers: only errors
+    need these.
+    """
     names, text = option.get_help_record(ctx) or ("", "")
     sentence, extra, more = re.sub(_RANGE, "", text).partition("  [")
     return names, f"{sentence}{' Repeatable.' if option.multiple else ''}{extra}{more}"
@@ -410,7 +412,9 @@ def _make_quiet() -> click.Option:
 
 
 class MissingCommand(click.UsageError):
-    """No command is given; the message is the help. Versions of click end such a call with different codes."""
+    """No command is given; the message is the help. Versions of click end such a call with
+    different codes.
+    """
 
 
 class SuggestingGroup(click.Group):
@@ -446,7 +450,7 @@ class SuggestingGroup(click.Group):
 
 
 def list_command_examples(path: str) -> list[tuple[str, str]]:
-    """Return the purpose and the command line of each example of the command at ``path`` (``params list``)."""
+    """Return purpose and command line of each example of a command (``params list``)."""
     name = path.partition(" ")[0]
     examples: dict[str, list[tuple[str, str]]] = import_module(
         f"graphshare.cli.commands.{name}"

@@ -1,6 +1,7 @@
 """Messages on stderr, data on stdout; tables of text with aligned columns.
 
-A progress bar appears on stderr once a command has run for more than a second, only on a terminal.
+A progress bar appears on stderr, if it is a terminal, once a command has run for more than a
+second.
 """
 
 from __future__ import annotations
@@ -56,10 +57,11 @@ _program = NAME
 
 
 def choose_program(words: Sequence[str], arguments: Sequence[str]) -> None:
-    """Set how messages name the program: ``words`` are all words of its process, ``arguments`` the last ones.
+    """Set how messages name the program, by all words of its process and the last ones, its
+    arguments.
 
-    A call by ``python3 -m graphshare`` keeps this form, because there may be no script ``graphshare``; a script is
-    named by its name.
+    A call by ``python3 -m graphshare`` keeps this form, because there may be no script
+    ``graphshare``.
     """
     global _program
     called = words[: len(words) - len(arguments)]
@@ -75,15 +77,16 @@ _command: click.Command | None = None
 
 
 def choose_command(command: click.Command | None) -> None:
-    """Set the command whose options messages name; if it has none of that name, those of another command."""
+    """Set the command whose options messages name first."""
     global _command
     _command = command
 
 
 def name_options(text: str) -> str:
-    """Translate a message of the library to the command line: ```mode='tie'``` becomes ``--mode tie``.
+    """Translate a message of the library to the command line: ```mode='tie'``` becomes ``--mode
+    tie``.
 
-    A keyword of Python is the name of the option's parameter. The message names the program as it was called.
+    A keyword of Python is the name of the option's parameter.
     """
     return (
         re.sub("`([^`]+)`", lambda match: _name_phrase(match[1]) or match[0], text)
@@ -106,7 +109,7 @@ def _name_phrase(phrase: str) -> str:
 
 
 def _list_words(call: str, command: click.Command) -> Iterator[str]:
-    """Yield the words of a shell for the arguments of a call; capitals stay, they stand for something."""
+    """Yield shell words for the arguments of a call; words in capitals stay."""
     if "(" not in call:
         return
     tree: Any = ast.parse(call, mode="eval").body
@@ -124,7 +127,7 @@ def _list_words(call: str, command: click.Command) -> Iterator[str]:
 
 
 def _name_option(phrase: str, command: click.Command | None) -> str:
-    """Return the option of ``keyword=value``, of ``command`` or else of another; empty if there is none."""
+    """Return the option of ``keyword=value`` in ``command``, else in another, or an empty text."""
     if choice := re.fullmatch(r"choices=\('(\w+)', (.*)\)", phrase):
         return f"--{choice[1]} {_quote_value(choice[2])}"
     keyword, _, value = phrase.partition("=")
@@ -148,17 +151,17 @@ def _name_option(phrase: str, command: click.Command | None) -> str:
 
 
 def _spell(option: click.Option) -> str:
-    """Return the name of an option in messages: the long one, except that of ``-o``."""
+    """Return an option's long name for messages, but ``-o`` itself."""
     return "-o" if "-o" in option.opts else max(option.opts, key=len)
 
 
 def _find_flag_value(flag: click.Option) -> object:
-    """Return the value that a flag gives its parameter; newer versions of click have a mark for True."""
+    """Newer versions of click have a mark for True."""
     return flag.flag_value if isinstance(flag.flag_value, bool | str) else True
 
 
 def _find_options(keyword: str, command: click.Command | None) -> Sequence[click.Option]:
-    """Return the options of a parameter's name: those of ``command``, or else of the first command that has any."""
+    """Return the options for a keyword in ``command``, or else in the first command that has any."""
     from graphshare.cli.main import (
         cli,
     )  # it imports this module; other commands are imported for their options alone
@@ -175,7 +178,7 @@ def _find_options(keyword: str, command: click.Command | None) -> Sequence[click
 
 
 def _find_command(names: Iterable[str]) -> click.Command:
-    """Return the command with these names, each inside of the one before it; options may follow."""
+    """Return the innermost command with these names; options may follow."""
     from graphshare.cli.main import cli  # it imports this module
 
     command: click.Command = cli
@@ -190,7 +193,6 @@ def _find_command(names: Iterable[str]) -> click.Command:
 
 
 def _walk(command: click.Command) -> Iterator[click.Command]:
-    """Yield the commands inside of a group, of groups in it as well; a command yields itself."""
     if not isinstance(command, click.Group):
         yield command
         return
@@ -202,7 +204,7 @@ def _walk(command: click.Command) -> Iterator[click.Command]:
 
 
 def _quote_value(value: str) -> str:
-    """Return a name in Python's quotation marks as a shell word; sizes and words such as FILE stay unchanged."""
+    """Return a name in Python's quotation marks as a shell word; others stay unchanged."""
     return (
         quote_shell(value.strip(_QUOTES).replace(r"\\", "\\"))
         if value.startswith(tuple(_QUOTES))
@@ -211,7 +213,8 @@ def _quote_value(value: str) -> str:
 
 
 def say(message: str, *, style: str = "note") -> None:
-    """Print a message on stderr as ``error``, ``warning``, ``hint`` or ``note``, in colour only on a terminal.
+    """Print a message on stderr as ``error``, ``warning``, ``hint`` or ``note``, in colour only on
+    a terminal.
 
     With ``--quiet`` notes are left out.
     """
@@ -229,9 +232,7 @@ _faults: list[Fault] | None = None
 
 
 def say_fault(fault: Fault) -> None:
-    """Print a fault on stderr as an error, without its hint, and add it to those that
-    :func:`collect_faults` collects.
-    """
+    """Print a fault as an error, without its hint, for :func:`collect_faults` too."""
     if _faults is not None:
         _faults.append(msgspec.structs.replace(fault, message=name_options(fault.message)))
     say(str(fault), style="error")
@@ -239,7 +240,7 @@ def say_fault(fault: Fault) -> None:
 
 @contextlib.contextmanager
 def collect_faults() -> Iterator[list[Fault]]:
-    """Collect the faults that are printed inside the block; their messages name options of the command line."""
+    """Collect the faults printed inside the block; their messages name options of the command line."""
     global _faults
     outer, faults = _faults, list[Fault]()
     _faults = faults
@@ -253,7 +254,7 @@ def put(lines: Iterable[str], *, keep: str = "") -> None:
     """Print lines on stdout with control characters except ``keep`` escaped, because a name may
     contain a line break.
     """
-    # Encoded here, because a locale that lacks a character of a name would end the command with an error.
+    # A locale that lacks a character of a name would end the command with an error.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     put_bytes(
         "".join(f"{escape_control(line, keep=keep)}\n" for line in lines).encode(
@@ -263,7 +264,7 @@ def put(lines: Iterable[str], *, keep: str = "") -> None:
 
 
 def put_text(text: str) -> None:
-    """Print a report on stdout; on a terminal escape control characters, because they could move the cursor."""
+    """Print a report; on a terminal escape control characters, because they could move the cursor."""
     if is_terminal():
         text = escape_control(text, keep="\n")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -271,7 +272,9 @@ def put_text(text: str) -> None:
 
 
 Line = tuple[str, str]
-"""A style (``added``, ``removed``, ``changed``, ``title`` or empty) and a text; a line may consist of several."""
+"""A style (``added``, ``removed``, ``changed``, ``title`` or empty) and a text; a line may consist
+of several.
+"""
 _STYLES: dict[str, dict[str, Any]] = {
     "added": {"fg": "green"},
     "removed": {"fg": "red"},
@@ -300,13 +303,13 @@ def _style(style: str, text: str) -> str:
 
 
 def put_json(value: object, *, lines: bool = False) -> None:
-    """Print ``value`` as JSON on stdout, always in UTF-8; with ``lines`` on one line."""
+    """Print ``value`` as JSON, always in UTF-8; with ``lines`` on one line."""
     data = encode_json(value)
     put_json_text((data if lines else msgspec.json.format(data, indent=2)).decode() + "\n")
 
 
 def put_json_text(text: str) -> None:
-    """Print JSON on stdout in UTF-8; on a terminal unprintable characters are escaped."""
+    """Print JSON in UTF-8; on a terminal unprintable characters are escaped."""
     put_bytes((escape_json(text) if is_terminal() else text).encode("utf-8", "backslashreplace"))
 
 
@@ -325,7 +328,7 @@ _answer: list[bytes] | None = None
 
 @contextlib.contextmanager
 def collect_answer() -> Iterator[list[bytes]]:
-    """Collect the output on stdout inside the block, without colours, for a file."""
+    """Collect the output on stdout inside the block, without colours."""
     global _answer
     answer: list[bytes] = []
     _answer = answer
@@ -345,7 +348,7 @@ def choose_quiet(quiet: bool) -> None:
 
 
 def is_quiet() -> bool:
-    """Return whether notes and progress are left out."""
+    """Whether notes and progress are left out."""
     return _quiet
 
 
@@ -359,7 +362,9 @@ def choose_color(choice: str) -> None:
 
 
 def is_colored(stream: object) -> bool:
-    """Return whether to colour: by ``--color``, else on a terminal unless NO_COLOR is set (https://no-color.org)."""
+    """Whether to colour: by ``--color``, else on a terminal unless NO_COLOR is set
+    (https://no-color.org).
+    """
     if _answer is not None and stream is sys.stdout:
         return False
     if _choice != "auto":
@@ -372,12 +377,14 @@ def is_colored(stream: object) -> bool:
 
 
 def is_terminal() -> bool:
-    """Return whether stdout is a terminal, so that people read it."""
+    """Whether stdout is a terminal, so that people read it."""
     return _answer is None and sys.stdout is not None and sys.stdout.isatty()
 
 
 def escape_message(text: str) -> str:
-    """Return ``text`` on one line, with control characters, and characters that stderr cannot encode, escaped."""
+    """Return ``text`` on one line; control characters, and those that stderr cannot encode, are
+    escaped.
+    """
     escaped = escape_control(text)
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     return escaped.encode(encoding, "backslashreplace").decode(encoding)
@@ -409,14 +416,14 @@ def align(rows: Sequence[Sequence[str]], *, right: Sequence[bool] = ()) -> Itera
 
 
 def is_shown() -> bool:
-    """Return whether to draw a bar: only if stderr is a terminal that can move its cursor."""
+    """Whether to draw a bar: only if stderr is a terminal that can move its cursor."""
     return (
         sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     )
 
 
 class Bar:
-    """Draws progress on one line: title, bar, percentage, rate and time left; the line is cleared at the end."""
+    """Draws progress on one line: title, bar, percentage, rate and time left."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream if stream is not None else sys.stderr
@@ -431,7 +438,6 @@ class Bar:
         self._done, self._visible = 0, False
 
     def advance(self, count: int) -> None:
-        """Count ``count`` more steps as done."""
         self._done += count
         now = monotonic()
         if not is_quiet() and now - self._made >= PATIENCE and now - self._drawn_at >= PAUSE:
@@ -439,7 +445,6 @@ class Bar:
             self._draw(now - self._started)
 
     def end(self) -> None:
-        """End the task and clear the line."""
         if self._visible:
             self._write("\r\x1b[K")
             self._visible = False
@@ -455,7 +460,6 @@ class Bar:
         self._write("\r" + self.line(elapsed)[: max(columns - 1, 1)] + "\x1b[K")
 
     def line(self, elapsed: float) -> str:
-        """Return the line after ``elapsed`` seconds."""
         rate = self._done / elapsed if elapsed else 0.0
         if not self._total:
             return f"{self._title}  {self._amount(self._done)}  {self._amount(rate)}/s"

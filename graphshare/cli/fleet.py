@@ -1,6 +1,7 @@
-"""The command line for :func:`graphshare.foreach`: make a template of a command's words, and run commands in workers.
+"""The command line for :func:`graphshare.foreach`: make a template of a command's words, and run
+commands in workers.
 
-A worker process runs commands repeatedly; their exit codes and output are returned as values.
+A worker runs commands repeatedly; their exit codes and output are returned as values.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def make_template(words: Sequence[str]) -> Template:
     """Return the template of a command line without ``graphshare``.
 
     Raises:
-        UsageError: the command cannot be run for each model, an option does not exist, or foreach itself gives an
-            option; all of the latter are listed.
+        UsageError: the command cannot be run for each model, an option does not exist, or foreach
+            itself gives an option; all of the latter are listed.
     """
     line = _parse(words)
     is_aggregated = line.name in _AGGREGATED
@@ -80,7 +81,7 @@ def make_template(words: Sequence[str]) -> Template:
 
 
 class _Line(NamedTuple):
-    """A parsed command line: the command's name, its options by flag, the flags in the line, and all values by name."""
+    """A parsed command line: name, options by flag, the flags in the line, and all values by name."""
 
     name: str
     options: Mapping[str, click.Option]
@@ -88,8 +89,8 @@ class _Line(NamedTuple):
     values: Mapping[str, Sequence[Any]]
 
     def list_outputs(self) -> Iterator[tuple[str, str]]:
-        """Yield the options of outputs that foreach gives, each with its contents."""
-        # With these options a command prints and writes nothing; check writes only with --fix, which is rejected.
+        # With these options a command writes nothing; check writes only with --fix, and that is
+        # rejected.
         if isinstance(self.options.get("--out"), AnswerFile) or self.used & {
             "--dry-run",
             "--check",
@@ -109,7 +110,6 @@ class _Line(NamedTuple):
         return _SUFFIXES.get(self.name, "graph")
 
     def find_kinds(self) -> frozenset[Kind]:
-        """Return the kinds of models that the command takes with these options."""
         of_graphs = {"--fingerprint", "--shared", "--module", "--shape", "--names"}
         return (
             GRAPHS
@@ -118,14 +118,14 @@ class _Line(NamedTuple):
         )
 
     def find_subject(self) -> Literal["graph", "params", "stem"]:
-        """Return what ``{}`` stands for."""
         if self.name.startswith("params "):
             return "params"
         return "stem" if "--epoch" in self.used else "graph"
 
 
 def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
-    """Reject a command that is misspelt or not after ``--``, if the intention is clear; ``words`` follow ``--``.
+    """Reject a command that is misspelt or not after ``--``, if the intention is clear; ``words``
+    follow ``--``.
 
     Raises:
         UsageError: the hint is the whole line to type.
@@ -145,7 +145,7 @@ def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
 
 
 def _find_start(words: Sequence[str]) -> int:
-    """Return the index at which a command without ``--`` begins, or the number of words."""
+    """Return the start of a command without ``--``, or the number of words."""
     # A word after an option may be its value.
     starts = (
         i
@@ -153,7 +153,8 @@ def _find_start(words: Sequence[str]) -> int:
         if not words[i].startswith("-") and not words[i - 1].startswith("-")
     )
     commands = [i for i in starts if _correct(words[i:])] or [len(words)]
-    # The last word that looks like a command wins, unless {} follows an earlier one: patterns come first.
+    # The last word that looks like a command wins, unless {} follows an earlier one: patterns come
+    # first.
     return next((i for i in commands if _has_mark(words[i + 1 :])), commands[-1])
 
 
@@ -162,7 +163,7 @@ def _has_mark(words: Sequence[str]) -> bool:
 
 
 def _correct(words: Sequence[str]) -> list[str]:
-    """Return a command's words with the nearest command name, or no words if none is near."""
+    """Return the words with the nearest command name, or none."""
     command: click.Command | None = cli
     fixed: list[str] = []
     for word in words:
@@ -179,7 +180,7 @@ def _correct(words: Sequence[str]) -> list[str]:
 
 
 def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
-    """Return a command, its name and the words after the name. Raises UsageError."""
+    """Return a command, its name and the remaining words. Raises UsageError."""
     if not words:
         hint = "write it after --, as in `graphshare foreach 'models/*' -o out -- duplicate {} --prefix sha-`"
         raise UsageError(Fault("no command is given", hint=hint))
@@ -202,7 +203,7 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
 
 
 def _parse(words: Sequence[str]) -> _Line:
-    """Parse the words of a command. Raises UsageError."""
+    """Raises UsageError."""
     command, name, rest = _find_command(words)
     context = click.Context(command, info_name=f"graphshare {name}", **CONTEXT)
     try:
@@ -251,7 +252,7 @@ def _refuse_own(used: set[str], *, is_aggregated: bool, name: str) -> None:
 
 
 def prepare_worker() -> None:
-    """Prepare this process for running commands: streams lead nowhere, and SIGTERM removes half-written files."""
+    """Prepare a worker: streams lead nowhere, and SIGTERM removes half-written files."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):  # native code prints, too
         os.dup2(nowhere, descriptor)
@@ -269,7 +270,9 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def run_captured(words: Sequence[str]) -> Captured:
-    """Run one command like ``graphshare WORDS``; return its exit code, stdout, stderr and faults. stdin is empty."""
+    """Run ``graphshare WORDS`` with an empty stdin; return its exit code, stdout, stderr and
+    faults.
+    """
     saved = sys.stdin, sys.stdout, sys.stderr
     streams = _FREE.pop() if _FREE else _Streams()
     gc.disable()  # as in the command itself
@@ -290,7 +293,9 @@ def run_captured(words: Sequence[str]) -> Captured:
 
 
 class _Streams:
-    """A stdout and a stderr in memory. They are reused, because click keeps every stream that it has printed to."""
+    """stdout and stderr in memory. They are reused, because click keeps every stream that it has
+    printed to.
+    """
 
     def __init__(self) -> None:
         self.nothing = open(os.devnull, encoding="utf-8")  # noqa: SIM115  # as long as the process
@@ -301,7 +306,6 @@ class _Streams:
         )
 
     def take(self) -> tuple[bytes, bytes]:
-        """Return the printed bytes and discard them."""
         self.out.flush()
         self.err.flush()
         out, err = (buffer.getvalue() for buffer in self._bytes)

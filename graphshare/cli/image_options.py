@@ -1,4 +1,4 @@
-"""The options that prepare images for an input, for commands that feed values."""
+"""The options that prepare images for an input."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def parse_settings(options: Mapping[str, Any]) -> ImageSettings | None:
 
 
 def format_options(settings: Mapping[str, Any]) -> str:
-    """Return the options for ``settings``, fields of ``ImageSettings`` by name."""
+    """Return the options for fields of ``ImageSettings``."""
     words = []
     for name, value in settings.items():
         numbers = value if isinstance(value, tuple) else (value,)
@@ -108,7 +108,7 @@ _HINTS = {
 
 
 def _parse_numbers(text: str, parse: Callable[[str], float]) -> tuple[float, ...]:
-    """Return the numbers of a text, or none if it is not a list of numbers."""
+    """Return the numbers of a text, none if it is not a list of numbers."""
     try:
         return tuple(parse(part) for part in text.split(","))
     except (ValueError, ZeroDivisionError, OverflowError):
@@ -121,4 +121,5 @@ def _parse_fraction(text: str) -> float:
 
 
 options = gather("images", _NAMES, _OPTIONS, parse_settings)
-"""Adds the options to a command; it gets the settings as ``images``, or None if no option is given."""
+"""Adds the options to a command; it gets the settings as ``images``, or None if no option is given.
+"""

@@ -1,6 +1,6 @@
 """The group of commands, and the entry point, the only place that turns errors into exit codes.
 
-Commands are imported when called, so that ``--help`` does not wait for commands that it does not run.
+Commands are imported when called.
 
 Exit codes: 0: it holds or is done. 1: the answer is no. 2: it could not be answered (usage, broken
 input, a refused plan, I/O, a closed pipe, a bug). 130: interrupted by Ctrl-C.
@@ -37,8 +37,8 @@ from graphshare.files.staged_file import note_inherited_descriptors, output_list
 from graphshare.progress import progress_listener
 from graphshare.text.format import format_names
 
-# Each command is the module of the same name in graphshare.cli.commands. The text is the first line of its help (a test
-# checks this), so that ``--help`` need not import the modules.
+# Commands are modules of graphshare.cli.commands. The text is the first line of a command's help (a
+# test checks this), so that ``--help`` need not import them.
 COMMANDS = {
     "duplicate": "Add branches with copied or tied parameters (see also share).",
     "share": "Tie parameters inside one graph (see also duplicate).",
@@ -65,7 +65,7 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
     "params": "List, compare, measure and convert parameter files.",
 }
-# The commands in the order of the help and of the README; commands without a group come last.
+# In the order of the help and of the README; commands without a group come last.
 GROUPS = {
     "Rewrite": (
         "duplicate",
@@ -102,7 +102,9 @@ _REPLACED = {"unfix": "reshape"}
 
 
 def _start_sessions(arguments: Sequence[str]) -> None:
-    """Start the process that computes ONNX models if an argument is one: it takes as long to start as this process."""
+    """Start the process that computes ONNX models if an argument is one: it takes as long to start
+    as this process.
+    """
     from graphshare.files.byte_source import (
         SAMPLE,
     )  # start-up: other commands do not wait for these
@@ -131,8 +133,9 @@ class LazyGroup(SuggestingGroup):
         if args[0] in _COMPUTING:
             # The process starts while the command is imported.
             _start_sessions(args[1:])
-            # numpy's own imports need 10 KiB of the 16 KiB in which the interpreter maps its stack. Below a chain of
-            # our own imports, each of their thousands of calls would map and unmap 16 KiB.
+            # numpy's own imports need 10 KiB of the 16 KiB in which the interpreter maps its stack.
+            # Below a chain of our own imports, each of their thousands of calls would map and unmap
+            # 16 KiB.
             import_module("numpy")
         return super().resolve_command(ctx, args)
 
@@ -194,9 +197,7 @@ class Terminated(BaseException):
 
 
 class _Interrupts:
-    """The handler of signals that end a command: a signal raises an exception, unless it follows
-    another immediately.
-    """
+    """A signal that ends a command raises an exception, unless it follows another immediately."""
 
     def __init__(self) -> None:
         self._last = -_SAME_INTERRUPT
@@ -258,7 +259,7 @@ def main() -> NoReturn:
         if stream is not None:  # None if the shell closed it
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-    # All outputs are flushed and closed; a normal exit would only free a million nodes one by one.
+    # All outputs are flushed; a normal exit would only free a million nodes one by one.
     os._exit(code)
 
 
@@ -315,7 +316,6 @@ def _describe_os_error(error: OSError) -> Fault:
 
 
 def _say_bug(error: Exception, arguments: list[str]) -> None:
-    """Print a bug as one, with its traceback or a hint to it."""
     # Read from the words, because an error may occur before they are parsed.
     if "--debug" in arguments:
         import traceback  # start-up: only this path needs it
@@ -329,7 +329,7 @@ def _say_bug(error: Exception, arguments: list[str]) -> None:
 
 
 def _describe_report(arguments: list[str]) -> str:
-    """Describe the contents of a bug report: --debug is an option of the program and comes before the command."""
+    """Describe a bug report: --debug is an option of the program and comes before the command."""
     if "--debug" in arguments:
         return "this output"
     command = next((word for word in arguments if word in COMMANDS), "COMMAND")
@@ -337,8 +337,11 @@ def _describe_report(arguments: list[str]) -> str:
 
 
 def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:
-    """Print the outputs of an interrupted command, and an error of the clean-up: it names the place of an old file."""
-    # An error of the clean-up is raised while the interrupt is handled, so it is in the chain of contexts.
+    """Print the outputs of an interrupted command, and an error of the clean-up: it names the place
+    of an old file.
+    """
+    # An error of the clean-up is raised while the interrupt is handled, so it is in the chain of
+    # contexts.
     lost, cause = False, error.__cause__ or error.__context__
     while cause is not None:
         if isinstance(cause, OutputError):
@@ -350,7 +353,6 @@ def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:
 
 
 def _describe_written(written: Mapping[str, bool]) -> str:
-    """Return a text with the changed outputs, empty for none."""
     complete = [path for path, is_complete in written.items() if is_complete]
     begun = [path for path, is_complete in written.items() if not is_complete]
     parts = (
@@ -363,11 +365,9 @@ def _describe_written(written: Mapping[str, bool]) -> str:
 
 
 def _main(arguments: list[str], kept: list[object] | None) -> int:
-    """Run the command and return its exit code; on a terminal show a progress bar, cleared before
-    anything else is printed.
-    """
+    """A progress bar is cleared before anything else is printed."""
     with _show_progress() if is_shown() else nullcontext():
-        # With standalone_mode click would print errors itself and exit with its own codes.
+        # Otherwise click would print errors itself and exit with its own codes.
         code = cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
     return code if isinstance(code, int) else 0
 
@@ -383,7 +383,7 @@ def _show_progress() -> Iterator[None]:
 
 
 def say_faults(error: GraphshareError) -> None:
-    """Print every fault with its hint on stderr; a hint that repeats is printed once."""
+    """Print every fault with its hint on stderr; a repeated hint is printed once."""
     for i, fault in enumerate(error.faults):
         say_fault(fault)
         following = error.faults[i + 1].hint if i + 1 < len(error.faults) else ""
@@ -405,7 +405,6 @@ def _say_usage(error: click.ClickException) -> None:
 
 
 def _example(context: click.Context) -> str:
-    """Return the first example of a command that lacks an argument."""
     path = context.command_path.partition(" ")[2]
     if not path:
         return ""

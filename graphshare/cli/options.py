@@ -1,4 +1,4 @@
-"""Options that mean the same in every command that has them, including sharing and naming rules."""
+"""Options that mean the same in every command that has them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Sizes = tuple[int | str | None, ...]
 GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
 
-# Shapes may also be written as in messages: in parentheses, and with a comma at the end.
+# As in messages: in parentheses, or with a comma at the end.
 _SHAPE = r"\(?\s*((?:[\w?*:]+\s*(?:,\s*|$|(?=\))))*)\)?"
 
 
@@ -40,14 +40,16 @@ def no_verify(text: str) -> Callable[[F], F]:
 
 
 def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
-    """Bound the memory of the command. Raises UsageError for a text that is not a size."""
+    """Raises UsageError for a text that is not a size."""
     # With resilient_parsing a shell asks for completions: the line is incomplete, and nothing runs.
     if text is not None and not context.resilient_parsing:
         _open_limits(context).enter_context(memory_limit(parse_size(text)))
 
 
 def _limit_time(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
-    """End the command after ``seconds``, even if native code does not return: no files are written at that time."""
+    """End the command after ``seconds``, even if native code does not return: no files are written
+    at that time.
+    """
     if seconds is None or context.resilient_parsing:
         return
 
@@ -62,7 +64,7 @@ def _limit_time(context: click.Context, option: click.Parameter, seconds: float 
 
 
 def _open_limits(context: click.Context) -> ExitStack:
-    """Return the stack of limits; the command's own invocation closes it (:class:`graphshare.cli.command.Command`)."""
+    """The command's own invocation closes the stack (:class:`graphshare.cli.command.Command`)."""
     stack: ExitStack = context.meta.setdefault(LIMITS, ExitStack())
     return stack
 
@@ -209,7 +211,7 @@ branch_prefixes = option(
 def answer_file(command: F) -> F:
     """Add the option ``-o``, the file for the answer.
 
-    The file must not be one that the command reads; it is written when the command is done.
+    It must not be one that the command reads; it is written when the command is done.
     """
 
     @wraps(command)
@@ -270,7 +272,8 @@ _OUTPUT = (
 def rewriting(command: F) -> F:
     """Add the options of every command that rewrites a graph of any format.
 
-    The command gets ``source``, the model, and ``output``, the options of its outputs; all others are its own.
+    The command gets ``source``, the model, and ``output``, the options of its outputs; all others
+    are its own.
     """
     return gather("output", _OUTPUT, (*_REWRITING, external_data, no_copy, strict))(
         _with_source(command)
@@ -278,9 +281,7 @@ def rewriting(command: F) -> F:
 
 
 def rewriting_onnx(command: F) -> F:
-    """Add the options of a command that rewrites only ONNX models: they have no parameter file; see
-    :func:`rewriting`.
-    """
+    """Like :func:`rewriting`, for only ONNX models: they have no parameter file."""
     files = (
         GRAPH,
         out,
@@ -297,9 +298,7 @@ def rewriting_onnx(command: F) -> F:
 
 
 def rewriting_symbols(command: F) -> F:
-    """Add the options of a command that rewrites only MXNet graphs: they have no external data; see
-    :func:`rewriting`.
-    """
+    """Like :func:`rewriting`, for only MXNet graphs: they have no external data."""
     return gather("output", _OUTPUT, (*_REWRITING, strict))(_with_source(command))
 
 
@@ -323,7 +322,9 @@ def gather(
     options: Sequence[Callable[[Any], Any]],
     parse: Callable[[dict[str, Any]], Any] = dict,
 ) -> Callable[[F], F]:
-    """Return a decorator that adds ``options``; the command gets their values, parsed by ``parse``, as ``name``."""
+    """Return a decorator that adds ``options``; the command gets their values, parsed by ``parse``,
+    as ``name``.
+    """
 
     def add(command: F) -> F:
         @wraps(command)
@@ -332,7 +333,7 @@ def gather(
             return command(*context, **values)
 
         result: Any = collect
-        # Decorators apply from last to first, so reversing keeps the order of the list in the help.
+        # The last decorator applies first; reversed, the help keeps the order of the list.
         for add_option in reversed(options):
             result = add_option(result)
         return result  # type: ignore[no-any-return]
@@ -370,7 +371,8 @@ def parse_pairs(
     """Parse texts such as ``NAME=VALUE``.
 
     Raises:
-        UsageError: texts are not pairs, or not valid; all are listed. ``problem`` begins with the option.
+        UsageError: texts are not pairs, or not valid; all are listed. ``problem`` begins with the
+            option.
     """
     pairs = [(text, split_pair(text)) for text in texts]
     option, _, rest = problem.partition(" ")
@@ -381,7 +383,8 @@ def parse_pairs(
 
 
 def parse_shapes(texts: Iterable[str], *, names: bool = False) -> dict[str, Any]:
-    """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, and an empty shape is a scalar's.
+    """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, and an empty shape
+    is a scalar's.
 
     With ``names`` a size may have a name, such as ``n``, ``h:480`` or ``32*h``.
 
@@ -428,7 +431,9 @@ def _parse_shape(text: str, *, names: bool) -> tuple[str, _Sizes] | None:
 
 
 def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
-    """Return a decorator that adds an option of an earlier version; its use is an error that names the replacement."""
+    """Return a decorator that adds an option of an earlier version; using it is an error that names
+    the replacement.
+    """
 
     def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:
         if value and not context.resilient_parsing:

@@ -1,4 +1,4 @@
-"""Write the result of a rewriting command to files or stdout, or print it as a plan, with a summary on stderr."""
+"""Write the result of a rewriting command, or print it as a plan, with a summary on stderr."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def write_result(
 ) -> Outputs | None:
     """Write the result of a command, or print it as a plan and return None.
 
-    ``options`` has the command's output options as click gives them. The model's notes become warnings, or errors with
-    ``--strict``. ``inputs`` are further files that were read besides the model's. ``report`` is added to the map in a
-    JSON plan, which is printed after writing, too.
+    ``options`` has the command's output options as click gives them. The model's notes become
+    warnings, or errors with ``--strict``. ``inputs`` are further files that were read besides the
+    model's. ``report`` is added to the map in a JSON plan, also if it is printed after writing.
 
     Raises UsageError where the plan and the graph are both wanted on stdout.
     """
@@ -104,7 +104,7 @@ def list_unread(model: Checkpoint) -> list[str]:
 
 
 def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
-    """Yield a note on each file that programs expect beside a model, if the result goes into another folder."""
+    """Yield a note on each file that programs expect beside a model, if the result goes elsewhere."""
     names, target = find_format(model.graph).names, real_path(split(outputs.graph)[0])
     if outputs.graph in ("", "-"):
         return
@@ -117,14 +117,14 @@ def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
 
 
 def _count_removed(model: Checkpoint) -> Iterator[str]:
-    """Yield a line on the parts of the file that the rewrite removed; a JSON plan lists them."""
+    """Yield a line on the removed parts of the file; a JSON plan lists them."""
     counts = Counter(part.kind for part in model.removed)
     if counts:
         yield f"removed as well: {', '.join(f'{kind} ({count:,})' for kind, count in counts.items())}"
 
 
 def list_inputs(content: Content, *paths: str | None) -> list[UsedFile]:
-    """Return the files among the values of options that name files."""
+    """Return the files among the values of options."""
     return [UsedFile(path, content) for path in paths if path]
 
 
@@ -178,7 +178,7 @@ def _plan_lines(
 
 
 def say_branches(model: Checkpoint, outputs: Outputs) -> None:
-    """Print the branches with their inputs, the tied and copied parameters, and the command that proves them."""
+    """Print the branches, the tied and copied parameters, and the command that proves them."""
     for line in (*_describe_branches(model), *_describe_sharing(model)):
         say(line)
     say_written(outputs)
@@ -187,7 +187,6 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
 
 
 def _describe_branches(model: Checkpoint) -> Iterator[str]:
-    """Yield a line for each branch, with its inputs."""
     report: Duplication = model.report
     inputs = [
         node for node, role in report.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)
@@ -201,7 +200,6 @@ def _describe_branches(model: Checkpoint) -> Iterator[str]:
 
 
 def _describe_sharing(model: Checkpoint) -> Iterator[str]:
-    """Yield lines on the parameters and inputs that branches share or have each for itself."""
     report: Duplication = model.report
     if report.tied:
         names = format_name_list([node.name for node in report.tied])
@@ -224,7 +222,7 @@ def _describe_sharing(model: Checkpoint) -> Iterator[str]:
 
 
 def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
-    """Return the command line that proves that the branches are equal."""
+    """Return the command line of the proof that the branches are equal."""
     report: Duplication = model.report
     words = ["verify", outputs.graph]
     if find_format(model.graph).supports(Operation.PARAMETER_FILE):
@@ -240,5 +238,5 @@ def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
 
 
 def format_name_list(names: list[str]) -> str:
-    """Return the first few ``names`` and the number of others, with control characters escaped, or ``none``."""
+    """Return the first ``names``, escaped, and the number of others, or ``none``."""
     return format_names(map(escape_control, names), _SHOWN) or "none"

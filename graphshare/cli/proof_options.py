@@ -1,4 +1,6 @@
-"""The options of ``verify`` and ``compare``, the objects made from them, and the printing of reports."""
+"""The options of ``verify`` and ``compare``, the objects made from them, and the printing of
+reports.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,9 @@ tolerance = options.gather(
 
 
 def load_values(feeds: Sequence[str], images: ImageSettings | None) -> dict[str, Any]:
-    """Return the values given by ``--feed``, by variable. Raises the same errors as :func:`load_feeds`."""
+    """Return the values given by ``--feed``, by variable. Raises the same errors as
+    :func:`load_feeds`.
+    """
     return load_feeds(parse_feeds(feeds), images)
 
 
@@ -142,12 +146,13 @@ def finish(
 
 
 def find_exit_code(report: Report) -> int:
-    """Return 0 if both sides are equal, 1 if they are not or it is not proved, and 2 if nothing could be judged."""
+    """Return 0 if both sides are equal, 1 if they are not or it is not proved, and 2 if nothing
+    could be judged.
+    """
     return _EXIT_CODES[report.outcome]
 
 
 def _describe(report: Report) -> dict[str, Any]:
-    """Return a report as an object for JSON."""
     answer = {
         "equal": bool(report),
         "verdict": name_options(report.verdict),

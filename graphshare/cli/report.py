@@ -1,4 +1,6 @@
-"""Print a report, in colour on a terminal, or write it to a file; format differences of parameters as text."""
+"""Print a report, in colour on a terminal, or write it to a file; format differences of parameters
+as text.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ def put_report(
     inputs: Sequence[UsedFile] = (),
     stage: OutputTransaction | None = None,
 ) -> None:
-    """Print ``report``, or write it to the file ``out`` with the files of ``stage``; commit ``stage`` in both cases.
+    """Print ``report``, or write it to the file ``out`` with the files of ``stage``; commit
+    ``stage`` in both cases.
 
     Raises:
         RefusedError: ``out`` is one of ``inputs``, the files that the report is about.
@@ -74,7 +77,7 @@ def put_report(
     else:
         (put_json_text if format_ in ("json", "sarif") else put_text)(render(report, format_))
     if stage is not None:
-        # Files are put in place after the report, so a report that cannot be printed leaves them unchanged.
+        # A report that cannot be printed leaves the files unchanged.
         stage.commit()
 
 

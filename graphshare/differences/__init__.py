@@ -1,1 +1,1 @@
-"""Differences of two graphs: the counterpart of each node, and what changed; ``diff.diff`` is the entry."""
+"""Differences of two graphs; the entry is ``diff.diff``."""

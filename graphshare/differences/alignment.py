@@ -1,6 +1,7 @@
 """Alignment of two graphs: the counterpart of each node, by structure first and by name second.
 
-Every step is linear in the graphs and pairs only nodes that no earlier step paired. Operators come first, paired by:
+Every step is linear in the graphs and pairs only nodes that no earlier step paired. Operators come
+first, paired by:
 
 1. equal inputs and equal uses; several such operators by equal names, the rest in order; 2. equal names, and either
 equal inputs or equal uses, so that the edit is on one side only; 3. equal inputs, then equal uses, where these identify
@@ -25,7 +26,9 @@ Key = Callable[[Node], Hashable]
 
 
 class Alignment:
-    """Pairs of nodes: ``images`` maps nodes of the left graph to counterparts in the right one, ``origins`` back."""
+    """Pairs of nodes: ``images`` maps nodes of the left graph to counterparts in the right one,
+    ``origins`` back.
+    """
 
     def __init__(
         self,
@@ -41,22 +44,19 @@ class Alignment:
         self._taken = set(taken)
 
     def pair(self, a: Node, b: Node) -> bool:
-        """Pair two nodes, unless one of them already has a counterpart; return whether they were paired."""
+        """Pair two nodes unless one has a counterpart; return whether they were paired."""
         if not self.is_free_left(a) or not self.is_free_right(b):
             return False
         self.images[a], self.origins[b] = b, a
         return True
 
     def is_free_left(self, node: Node) -> bool:
-        """Whether a node of the left graph still has no counterpart."""
         return node not in self.images and node not in self._taken
 
     def is_free_right(self, node: Node) -> bool:
-        """Whether a node of the right graph still has no counterpart."""
         return node not in self.origins and node not in self._taken
 
     def free_nodes(self, *, variables: bool) -> tuple[list[Node], list[Node]]:
-        """Return the nodes of both graphs without a counterpart, either variables or operators."""
         return (
             [n for n in self._lefts.nodes if n.is_variable == variables and self.is_free_left(n)],
             [n for n in self._rights.nodes if n.is_variable == variables and self.is_free_right(n)],
@@ -95,7 +95,9 @@ class Alignment:
                 self.pair(a, b)
 
     def pair_by_name(self, same: Callable[[Node, Node], bool], *, variables: bool) -> None:
-        """Pair free nodes with equal names that are unique on both sides, where ``same`` returns true."""
+        """Pair free nodes whose name is equal and unique on both sides, where ``same`` returns
+        true.
+        """
         lefts, rights = (
             _index_unique_names(nodes) for nodes in self.free_nodes(variables=variables)
         )
@@ -106,7 +108,6 @@ class Alignment:
 
 
 def _index_unique_names(nodes: Iterable[Node]) -> dict[str, Node]:
-    """Return the nodes by name, without names that several nodes have."""
     index: dict[str, Node | None] = {}
     for node in nodes:
         index[node.name] = None if node.name in index else node
@@ -123,8 +124,8 @@ def align(
 ) -> Alignment:
     """Pair the nodes of ``left`` with their counterparts in ``right``.
 
-    ``known`` pairs are kept; ``taken`` nodes of either graph are not paired. Without ``renames``
-    only equal names are paired.
+    ``known`` pairs are kept; ``taken`` nodes are not paired. Without ``renames`` only equal names
+    are paired.
     """
     alignment = Alignment(left, right, taken=taken, known=known)
     if not renames:
@@ -161,7 +162,7 @@ def _pair_operators(alignment: Alignment, left: Graph, right: Graph, coarse: boo
     alignment.pair_by_key((key_by_both(a), key_by_both(b)), variables=False)
     alignment.pair_by_name(is_same_on_one_side, variables=False)
     alignment.pair_by_key((key_by_inputs(a), key_by_inputs(b)), variables=False)
-    # Uses alone say little about a node's computation, so several nodes with equal uses are not paired by order.
+    # Uses alone say little about a computation, so nodes with equal uses are not paired by order.
     alignment.pair_by_key((key_by_uses(a), key_by_uses(b)), variables=False, in_order=False)
     alignment.pair_by_name(lambda x, y: x.op == y.op, variables=False)
 
@@ -169,7 +170,7 @@ def _pair_operators(alignment: Alignment, left: Graph, right: Graph, coarse: boo
 def _pair_neighbours(
     alignment: Alignment, left: Graph, right: Graph, same: Callable[[Node, Node], bool]
 ) -> None:
-    """Pair the neighbours of pairs: inputs at the same position, and consumers if each side has one free."""
+    """Pair inputs at the same position, and consumers if each side has one free."""
     uses = consumers(left.nodes), consumers(right.nodes)
     pending = list(alignment.images.items())
 
@@ -222,9 +223,7 @@ def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
 def _find_uses(
     graph: Graph, left_operator: Callable[[Node], Node | None], numbers: KeyNumbers
 ) -> dict[Node, list[Hashable]]:
-    """Return the uses of each variable: pairs of the operator in the left graph and the place, and
-    positions of heads.
-    """
+    """Return the uses of each variable: (left operator, place), and positions of heads."""
     uses: dict[Node, list[Hashable]] = {}
     for node in graph.nodes:
         operator = left_operator(node) if not node.is_variable else None
@@ -259,7 +258,7 @@ def align_bodies(
             for capture, e in x.captured.items()
         }
         known = {capture: twin for capture, twin in twins.items() if twin is not None}
-        # One body on both sides: align() would pair each node with itself, so only captures are of interest.
+        # One body on both sides: align() would pair each node with itself, so only captures matter.
         if x.graph is y.graph:
             yield key, x, y, dict(zip(x.captured, y.captured, strict=True))
         else:
@@ -267,7 +266,9 @@ def align_bodies(
 
 
 def list_counterparts(a: Node, b: Node, images: Mapping[Node, Node]) -> Sequence[Entry | None]:
-    """Return the input of ``b`` for each input of ``a``, by position or by its use in the subgraphs that capture it."""
+    """Return the input of ``b`` for each input of ``a``, by position or by its use in the subgraphs
+    that capture it.
+    """
     inputs: list[Entry | None] = [
         y for x, y in zip_longest(own_inputs(a), own_inputs(b)) if x is not None
     ]
@@ -288,15 +289,15 @@ class KeyNumbers:
         self._known: dict[Hashable, int] = {}
 
     def of(self, key: Hashable) -> int:
-        """Return the number of ``key``."""
         return self._known.setdefault(key, len(self._known))
 
 
 class Fingerprints:
-    """``above`` numbers each node by everything that it is computed from, ``below`` by all uses of its outputs.
+    """``above`` numbers each node by everything that it is computed from, ``below`` by all uses of
+    its outputs.
 
-    All variables have one number above, except variables of subgraphs. ``coarse`` ignores attributes, so that
-    differently written operators are equal. ``around`` numbers the values that a subgraph captures.
+    All variables have one number above, except in subgraphs. ``coarse`` ignores attributes,
+    for operators written differently. ``around`` numbers the values that a subgraph captures.
     """
 
     def __init__(
@@ -322,7 +323,6 @@ class Fingerprints:
         self.below = self._number_uses(graph, order, kinds)
 
     def _number_bodies(self, node: Node) -> tuple[tuple[str, tuple[tuple[int, int], ...]], ...]:
-        """Return the numbers of the heads of each subgraph, sorted by its name."""
         keys = []
         self._bodies[node] = {}
         for name, body in sorted(list_bodies(node).items(), key=lambda item: item[0]):
@@ -343,7 +343,8 @@ class Fingerprints:
         numbers = self._numbers
         uses: dict[Node, list[tuple[int, int, int]]] = {}
         for position, head in enumerate(graph.heads):
-            # No context has a negative number, and no input a negative position: heads, control and captures use these.
+            # Contexts and input positions are never negative: heads, control and captures use these
+            # numbers.
             uses.setdefault(head.node, []).append((-1, position, head.index))
         below: dict[Node, int] = {}
         for node in track_batches(order[::-1], "comparing", "nodes"):
@@ -363,7 +364,7 @@ class Fingerprints:
 
 
 def list_places(node: Node, numbers: KeyNumbers) -> Sequence[Hashable]:
-    """Return the place of each input of a node: its position, or a number for the use of a captured value."""
+    """Return the place of each input: its position, or a number for the use of a captured value."""
     if not node.subgraphs:
         return range(len(node.inputs))
     places: list[Hashable] = list(range(count_inputs(node)))
@@ -374,9 +375,7 @@ def list_places(node: Node, numbers: KeyNumbers) -> Sequence[Hashable]:
 
 
 def _number_operators(order: Sequence[Node], numbers: KeyNumbers, coarse: bool) -> dict[Node, int]:
-    """Return a number for the content of each node, or with ``coarse`` for its operator and the
-    number of its subgraphs.
-    """
+    """With ``coarse`` only the operator and its number of subgraphs count."""
     kinds: dict[Node, int] = {}
     by_map: dict[Hashable, int] = {}  # equal attribute maps of a file are one object
     for node in order:

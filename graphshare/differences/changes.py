@@ -29,7 +29,7 @@ class NodeRef(msgspec.Struct, frozen=True):
 
 
 class Renamed(msgspec.Struct, frozen=True):
-    """A node whose name is not the expected one."""
+    """A node with an unexpected name."""
 
     old: NodeRef
     new: NodeRef
@@ -44,8 +44,8 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class TieMoved(msgspec.Struct, frozen=True):
-    """Consumers that used ``olds`` now use ``news``: several variables became one (tied), or one
-    became several (untied).
+    """Consumers of ``olds`` now use ``news``: several variables became one (tied), or one several
+    (untied).
     """
 
     how: str
@@ -54,7 +54,9 @@ class TieMoved(msgspec.Struct, frozen=True):
 
 
 class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
-    """The changes of a graph; true if there is any. ``outputs`` and ``attributes`` belong to the graph itself."""
+    """The changes of a graph; true if there is any. ``outputs`` and ``attributes`` belong to the
+    graph itself.
+    """
 
     added: tuple[NodeRef, ...] = ()
     removed: tuple[NodeRef, ...] = ()
@@ -68,7 +70,6 @@ class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
         return any(getattr(self, name) for name in self.__struct_fields__)
 
     def make_table(self) -> Table:
-        """Return a table with a row for each change."""
         rows = [("removed", format_node(node), "") for node in self.removed]
         rows += [("added", format_node(node), "") for node in self.added]
         rows += [("renamed", format_node(pair.old), pair.new.name) for pair in self.renamed]
@@ -83,16 +84,16 @@ class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
         return Table(("change", "what", "now"), rows)
 
     def _repr_html_(self) -> str:
-        """Return the changes as a table for notebooks."""
         return format_html(self._summary() or "no change", tables=[self.make_table()])
 
     def without_names(self) -> GraphDiff:
-        """Return the changes without renamed nodes."""
         return msgspec.structs.replace(self, renamed=())
 
 
 class PairedBranch(msgspec.Struct, frozen=True, eq=False):
-    """One branch: nodes of the left graph with their counterparts. ``names`` are the expected names of counterparts."""
+    """One branch: nodes of the left graph with their counterparts, and the ``names`` expected of
+    these.
+    """
 
     label: str
     images: Mapping[Node, Node]
@@ -100,16 +101,15 @@ class PairedBranch(msgspec.Struct, frozen=True, eq=False):
     prefix: str = ""
 
     def find_expected_name(self, node: Node) -> str:
-        """Return the name that the counterpart of ``node`` should have."""
         return self.names[node] if node in self.names else self.prefix + node.name
 
     def list_pairs(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
-        """Yield those of ``nodes`` that have a counterpart, in their order, with it."""
+        """Yield ``nodes`` and their counterparts, where they have one."""
         return ((node, self.images[node]) for node in nodes if node in self.images)
 
 
 def list_changes(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> GraphDiff:
-    """Return the changes from ``left`` to ``right``, whose nodes ``branches`` pair; a left node may be in several."""
+    """Return the changes from ``left`` to ``right``; a left node may be in several branches."""
     ids = _Ids(left, right)
     pairs = [pair for branch in branches for pair in branch.images.items()]
     reached = {b for _, b in pairs}
@@ -141,26 +141,21 @@ def list_changes(left: Graph, right: Graph, branches: Sequence[PairedBranch]) ->
 
 
 class _Pairing(msgspec.Struct, frozen=True, eq=False):
-    """The counterparts of nodes in one branch; a node without one there, which branches share, has
-    those of any branch.
-    """
+    """Counterparts in one branch; shared nodes without one there have any branch's."""
 
     branch: PairedBranch
     counterparts: Mapping[Node, Collection[Node]]
 
     def has_pair(self, a: Node, b: Node) -> bool:
-        """Return whether ``b`` is the counterpart of ``a``."""
         image = self.branch.images.get(a)
         return image is b if image is not None else b in self.counterparts.get(a, ())
 
     def has_entries(self, x: Entry, y: Entry) -> bool:
-        """Return whether ``y`` is the same output of the counterpart of the node of ``x``."""
+        """Whether ``y`` is the counterpart of the value ``x``."""
         return x.index == y.index and self.has_pair(x.node, y.node)
 
 
 class _Ids:
-    """References to the nodes of both graphs."""
-
     def __init__(self, left: Graph, right: Graph) -> None:
         self._old = {node: i for i, node in enumerate(left.nodes)}
         self._new = {node: i for i, node in enumerate(right.nodes)}
@@ -237,7 +232,6 @@ def _find_subgraph_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Chan
 
 
 def _summarize(diff: GraphDiff) -> str:
-    """Return the changes of a subgraph in words."""
     parts = [
         (len(diff.added), "added"),
         (len(diff.removed), "removed"),
@@ -278,7 +272,7 @@ def _format_value(value: object) -> str:
 def _find_output_changes(
     left: Graph, right: Graph, pairings: Sequence[_Pairing]
 ) -> Iterator[Change]:
-    """Yield changed outputs; the right graph should have the outputs of the left one, branch by branch."""
+    """The right graph should have the outputs of the left one, branch by branch."""
     rights = list(right.heads)
     place = 0
     for pairing in pairings:
@@ -296,7 +290,6 @@ def _find_output_changes(
 def _find_moved_ties(
     left: Graph, branches: Sequence[PairedBranch], ids: _Ids
 ) -> Iterator[TieMoved]:
-    """Yield variables of paired operators that were tied into one or untied into several."""
     uses = consumers(left.nodes)
     for branch in branches:
         images: dict[Node, dict[Node, None]] = {}
@@ -315,9 +308,7 @@ def _find_moved_ties(
 def _pair_variables(
     left: Graph, uses: Mapping[Node, Sequence[tuple[Node, int]]], branch: PairedBranch
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield a variable of ``left`` and a variable of the right graph for each place in which paired
-    operators read both.
-    """
+    """Yield the left and right variable of each place in which paired operators read both."""
     inputs: dict[Node, Sequence[Entry | None]] = {}  # of operators with subgraphs
     for variable in left.variables():
         for consumer, position in uses.get(variable, ()):
@@ -333,7 +324,7 @@ def _pair_variables(
 
 
 def format_node(node: NodeRef) -> str:
-    """Return the name after the operator, or after the word variable."""
+    """Return the operator, or the word variable, and the name."""
     return f"{'variable' if node.op == VARIABLE_OP else node.op} {node.name or '(no name)'}"
 
 

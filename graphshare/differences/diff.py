@@ -1,4 +1,6 @@
-"""``diff``: the differences of two graphs and their parameter files, given a map, prefixes or names."""
+"""``diff``: the differences of two graphs and their parameter files, given a map, prefixes or
+names.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,11 @@ _LONGEST = 400  # longer names are not searched for prefixes: the time grows wit
 
 
 class Difference(ShortRepr, msgspec.Struct, frozen=True):
-    """The differences of the graphs, and of the parameter files if both models have one; true if there is any.
+    """The differences of the graphs, and of the parameter files if both models have one; true if
+    there is any.
 
-    ``summary`` has a sentence on each kind of change: ``222 nodes renamed: all have the prefix net1_``.
+    ``summary`` has a sentence on each kind of change: ``222 nodes renamed: all have the prefix
+    net1_``.
     """
 
     graph: GraphDiff
@@ -45,7 +49,6 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
         return bool(self.graph) or bool(self.parameters)
 
     def _repr_html_(self) -> str:
-        """Return the summary and every change as tables for notebooks."""
         tables = [
             self.graph.make_table(),
             *([] if self.parameters is None else [self.parameters.make_table()]),
@@ -56,7 +59,7 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """Return the result in one line."""
+        """The result in one line."""
         graph = self.graph
         parameters = self.parameters.changes if self.parameters is not None else ()
         missing = self.parameters.missing if self.parameters is not None else ()
@@ -106,10 +109,10 @@ def diff(
 ) -> Difference:
     """Find the differences between two graphs, and between their parameters if both have some.
 
-    ``prefixes``: the right graph has nodes of the left one under these prefixes, beside or instead of the plain ones.
-    ``map`` is the map file of the rewrite, or a JSON object of old and new names. Without ``renames`` the rest is
-    paired by name alone; with ``ignore_names`` a changed name is not a difference. The result is true if anything
-    differs; ``verdict`` is one line.
+    ``prefixes``: the right graph has nodes of the left one under these prefixes, beside or instead
+    of the plain ones. ``map`` is the map file of the rewrite, or a JSON object of old and new
+    names. Without ``renames`` the rest is paired by name alone; with ``ignore_names`` a changed
+    name is not a difference. The result is true if anything differs; ``verdict`` is one line.
 
     Raises:
         UsageError: ``map`` and ``prefixes`` are both given.
@@ -145,7 +148,7 @@ def match_nodes(
     map: StrPath | None = None,
     renames: bool = True,
 ) -> list[PairedBranch]:
-    """Pair the nodes of two models, branch by branch. Arguments and errors are the same as for :func:`diff`."""
+    """Pair the nodes of two models, branch by branch; see :func:`diff`."""
     names = as_names(prefixes)
     if map and names:
         raise UsageError(Fault("a map excludes prefixes"))
@@ -162,9 +165,10 @@ def match_nodes(
 def _complete(
     left: Graph, right: Graph, branches: list[PairedBranch], renames: bool
 ) -> list[PairedBranch]:
-    """Return the branches with the remaining nodes aligned; all of them belong to the first branch."""
+    """Align the remaining nodes, as parts of the first branch."""
     first, *others = branches
-    # Nodes that only another branch has are not free for pairing; pairs of the first branch are known.
+    # Nodes that only another branch has are not free for pairing; pairs of the first branch are
+    # known.
     taken = [
         node
         for branch in others
@@ -180,7 +184,7 @@ def _complete(
 def _match_prefixes(
     left: Graph, right: Graph, prefixes: Sequence[str], other: str
 ) -> list[PairedBranch]:
-    """Return a branch for each prefix, paired by name, and one for the plain names of the right graph."""
+    """Return a branch for each prefix, paired by name, and one for the right graph's plain names."""
     lefts, rights = _index_names(left.nodes), _index_names(right.nodes)
     branches = [
         PairedBranch(prefix, dict(_pair_names(lefts, rights, prefix)), prefix=prefix)
@@ -204,7 +208,7 @@ def _match_prefixes(
 def _pair_names(
     lefts: Mapping[str, Sequence[Node]], rights: Mapping[str, Sequence[Node]], prefix: str = ""
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield pairs of nodes whose names differ by ``prefix``; nodes with the same name are paired in file order."""
+    """Yield pairs of nodes whose names differ by ``prefix``, in file order where names repeat."""
     for name, nodes in lefts.items():
         yield from zip(nodes, rights.get(prefix + name, ()), strict=False)
 
@@ -217,7 +221,8 @@ def _index_names(nodes: Iterable[Node]) -> dict[str, list[Node]]:
 
 
 def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[PairedBranch]:
-    """Return the branches of a map. An id counts if the node there has the map's name; otherwise a unique name counts.
+    """Return the branches of a map. An id counts if the node there has the map's name; otherwise a
+    unique name counts.
 
     Raises:
         InputError: none of the map's nodes is in the graphs.
@@ -245,7 +250,6 @@ def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[PairedBranc
 def _map_parameter_names(
     left: Graph, branches: Sequence[PairedBranch]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the names in the right graph of each variable of the left one, implied variables included."""
     names: dict[str, dict[str, None]] = {}
     for branch in branches:
         for node, image in branch.list_pairs(left.variables()):
@@ -272,7 +276,6 @@ def _summarize(
     left_names: Collection[str],
     right_names: Collection[str],
 ) -> tuple[Summary, ...]:
-    """Summarize each kind of change that occurs; ``left_names`` and ``right_names`` have the names of all nodes."""
     removed = _describe_nodes(graph.removed, right_names)
     added = _describe_nodes(graph.added, left_names)
     renamed = _describe_renames([(pair.old.name, pair.new.name) for pair in graph.renamed])
@@ -322,14 +325,13 @@ def _list_renames(old: str, new: str) -> Iterator[str]:
 
 
 def _count_common(a: str, b: str) -> int:
-    """Return the length of the common beginning of two texts."""
     return next(
         (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
     )
 
 
 def _describe_nodes(nodes: Sequence[NodeRef], names: Collection[str]) -> str:
-    """Describe nodes by the prefix that they put before names of the other graph, or else by their operators."""
+    """Describe nodes by the prefix that they put before names of the other graph, else by operator."""
     known = frozenset(names)
     groups, _ = _group(nodes, lambda node: _list_prefixes(node.name, known))
     prefixes = tuple(text.removeprefix("the prefix ") for text, _ in groups)
@@ -346,9 +348,7 @@ def _list_prefixes(name: str, known: Collection[str]) -> Iterator[str]:
 def _group(
     items: Iterable[T], labels: Callable[[T], Iterable[str]]
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return labels with the number of items that each covers, largest first, and the number of
-    items without a label.
-    """
+    """Return labels with the number of items that each covers, and the number without a label."""
     left = [dict.fromkeys(labels(item)) for item in items]
     total = len(left)
     groups: list[tuple[str, int]] = []
@@ -375,7 +375,7 @@ def _add_verb(label: str) -> str:
 
 
 def _describe_changes(changed: Sequence[Changed]) -> str:
-    """Describe the changes of nodes, with both values if they are the same in all nodes."""
+    """Describe changes, with both values if all nodes have the same."""
     changes: dict[str, list[Change]] = {}
     nodes: Counter[str] = Counter()
     for node in changed:

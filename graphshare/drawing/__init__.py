@@ -1,1 +1,1 @@
-"""Drawings of graphs: Graphviz, Mermaid or SVG text. The entry is ``draw.draw``."""
+"""Drawings of graphs; the entry is ``draw.draw``."""

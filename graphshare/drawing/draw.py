@@ -1,4 +1,4 @@
-"""``draw``: draw a graph as text in one of three languages."""
+"""``draw``: draw a graph as text, an image or a page."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Direction = Literal["TB", "LR", "BT", "RL"]
 
 
 class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """A drawing as text (or ``image`` for PNG and PDF), the picture that it shows, and remarks for the user."""
+    """A drawing as text (or ``image`` for PNG and PDF), its picture, and remarks for the user."""
 
     text: str
     picture: Picture
@@ -64,17 +64,16 @@ class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def data(self) -> bytes:
-        """Return the bytes of the drawing's file."""
         return self.image or self.text.encode("utf-8", "backslashreplace")
 
     def _repr_svg_(self) -> str | None:
-        """Return the picture as SVG for notebooks, or None for pages, which :meth:`_repr_html_` shows."""
+        """Return SVG for notebooks, None for a page."""
         if self.text.startswith("<!doctype html>"):
             return None
         return self.text if self.text.startswith("<?xml") else format_svg(self.picture)
 
     def _repr_html_(self) -> str | None:
-        """Return a page as a frame for notebooks, or None for other drawings."""
+        """Return a page as a frame, None for other drawings."""
         if not self.text.startswith("<!doctype html>"):
             return None
         style = "width:100%;height:600px;border:1px solid #8886"
@@ -98,16 +97,18 @@ def draw(
     """Draw a graph: ``to`` a page (``html``), ``svg``, Graphviz's ``dot``, ``mermaid``, or by
     Graphviz ``png`` or ``pdf``.
 
-    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it. ``separator`` separates
-    scopes in names (by default ``/``, or ``_`` where that makes sense). ``depth`` is the number of open levels of
-    scopes; by default as many as fit are open. ``all_parameters`` draws each parameter as a box. ``direction`` is the
-    direction of data flow (``TB``: from top to bottom). ``theme`` selects the colours; ``auto`` suits light and dark
-    settings in SVG. ``prefixes`` name branches; by default they are found from the outputs. ``highlight`` is the map
-    file of the rewrite that made the graph.
+    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it.
+    ``separator`` separates scopes in names (by default ``/``, or ``_`` where that makes sense).
+    ``depth`` is the number of open levels of scopes; by default as many as fit are open.
+    ``all_parameters`` draws each parameter as a box. ``direction`` is the direction of data flow
+    (``TB``: from top to bottom). ``theme`` selects the colours; ``auto`` suits light and dark
+    settings in SVG. ``prefixes`` name branches; by default they are found from the outputs.
+    ``highlight`` is the map file of the rewrite that made the graph.
 
     Raises:
         InputError: the map cannot be read or belongs to another graph.
-        RefusedError: no operator has one of the prefixes; shapes contradict each other or name no variable.
+        RefusedError: no operator has one of the prefixes; shapes contradict each other or name no
+            variable.
         GraphvizError: ``png`` or ``pdf`` is requested and Graphviz is not installed.
     """
     source = as_checkpoint(model)
@@ -166,8 +167,6 @@ def annotate(
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """The form in which a picture is written: format, theme, direction and title."""
-
     to: str
     theme: str
     direction: str
@@ -182,7 +181,7 @@ def draw_comparison(
     title: str,
     theme: str = "auto",
 ) -> Drawing:
-    """Return a page of two merged graphs; ``sections`` describe the findings, and ``files`` have the parameters."""
+    """Return a page of two merged graphs; ``sections`` describe the findings."""
     picture = make_foldable_picture(graph, depth=None)
     return Drawing(
         _format_page(graph, picture, files, _Form("html", theme, "TB", title), sections), picture
@@ -240,9 +239,11 @@ def _remark(
 
 
 def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
-    """Return the prefixes of a graph's branches; find them if ``prefixes`` is empty. Raises RefusedError."""
+    """Return the prefixes of a graph's branches; find them if ``prefixes`` is empty. Raises
+    RefusedError.
+    """
     names = [node.name for node in graph.nodes if not node.is_variable]
-    # Sorted, each prefix is found by one search, however many branches and nodes there are.
+    # Sorted, each prefix is found by one search.
     ordered = sorted(names) if prefixes else []
     places = [(prefix, bisect_left(ordered, prefix)) for prefix in prefixes]
     missing = [
@@ -267,7 +268,7 @@ def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
 def _copy_to_twins(
     graph: Graph, input_shapes: Mapping[str, PartialShape], prefixes: Sequence[str]
 ) -> dict[str, PartialShape]:
-    """Return the given shapes; a shape given for one branch also applies to the same variable in the other branches."""
+    """Apply a shape given for one branch to the others."""
     names = {node.name for node in graph.variables()}
     shapes, known = dict(input_shapes), KnownPrefixes(prefixes)
     for name, shape in input_shapes.items():
@@ -285,7 +286,7 @@ def find_known_shapes(
 ) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
-    # Without input shapes nothing can be inferred beyond the parameters' own shapes, so numpy is not imported.
+    # Only the parameters' own shapes are known, so numpy is not imported.
     if not input_shapes and not declared and not find_format(graph).types.are_stated:
         return _read_stored_shapes(graph, params)
     from graphshare.execute.prepare.shape_report import (
@@ -315,7 +316,6 @@ def _read_stored_shapes(graph: Graph, params: ParameterFile | None) -> KnownShap
 
 
 def _find_former_names(graph: Graph, map_file: MapFile) -> dict[Node, str]:
-    """Return the nodes of ``graph`` that a map renamed, with their former names."""
     entries = map_file.entries
     by_name: dict[str, list[Node]] = {}
     for node in graph.nodes:
@@ -338,7 +338,7 @@ def _nodes_at(
 ) -> Collection[Node]:
     if place is None:
         return ()
-    # A file may have been edited since: an id counts only where the name fits too.
+    # The file may have been edited since: an id counts only where the name fits too.
     if (
         place.id is not None
         and 0 <= place.id < len(graph.nodes)

@@ -1,4 +1,4 @@
-"""A picture as Graphviz or Mermaid text for other programs to draw, and as PNG or PDF drawn by Graphviz."""
+"""A picture as Graphviz or Mermaid text, and as PNG or PDF drawn by Graphviz."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ IMAGES = ("png", "pdf")
 
 
 def format_dot(picture: Picture, palette: Palette, *, title: str, direction: str = "TB") -> str:
-    """Return the text of a ``.dot`` file. Every box and line has its kind as ``class``, for style sheets of an SVG."""
+    """Return a ``.dot`` file. Boxes and lines have their kind as ``class``, for style sheets of an
+    SVG.
+    """
     return "\n".join(_format_statements(picture, palette, title, direction)) + "\n"
 
 
@@ -42,10 +44,9 @@ def _format_statements(
 
 
 def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
-    """Yield the boxes inside their clusters: one for each of several branches, and one for each scope."""
     members = _list_members(picture)
     counter = itertools.count()
-    # A stack instead of recursion: the scopes of a file may be nested deeper than Python allows.
+    # No recursion: scopes may be nested deeper than Python allows.
     open_clusters = [iter(sorted(members[()], key=lambda member: isinstance(member, int)))]
     while open_clusters:
         pad = "  " * len(open_clusters)
@@ -69,8 +70,8 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
 
 
 def _list_members(picture: Picture) -> dict[tuple[str, ...], list[int | tuple[str, ...]]]:
-    """Return the numbers of the boxes and the paths of the clusters in each cluster; the empty path
-    is outside of all.
+    """Return the boxes (numbers) and clusters (paths) in each cluster, the empty path outside of
+    all.
     """
     members: dict[tuple[str, ...], list[int | tuple[str, ...]]] = {(): []}
     for number, box in enumerate(picture.boxes):
@@ -131,10 +132,11 @@ class GraphvizError(GraphshareError):
 
 
 def render_image(dot: str, to: str) -> bytes:
-    """Draw a graph with Graphviz and return the image; ``to`` is ``png`` or ``pdf``.
+    """Draw a graph with Graphviz; ``to`` is ``png`` or ``pdf``.
 
     Raises:
-        GraphvizError: Graphviz is not installed, rejects the graph, or takes longer than ``LIMIT`` seconds.
+        GraphvizError: Graphviz is not installed, rejects the graph, or takes longer than ``LIMIT``
+            seconds.
     """
     program = shutil.which("dot")
     if program is None:
@@ -186,7 +188,7 @@ _FORMS = {
 
 
 def format_mermaid(picture: Picture, *, palette: Palette = LIGHT, direction: str = "TB") -> str:
-    """Return the text of a Mermaid flowchart for Markdown; its boxes are readable on light and on dark pages."""
+    """Return a Mermaid flowchart for Markdown, readable on light and on dark pages."""
     return "\n".join(_format_flowchart(picture, palette, direction)) + "\n"
 
 
@@ -210,7 +212,7 @@ def _format_flowchart(picture: Picture, palette: Palette, direction: str) -> Ite
 def _format_groups(picture: Picture) -> Iterator[str]:
     opened: tuple[str, ...] = ()
     count = 0
-    # Mermaid has no way to open a group again, so its boxes must be neighbours.
+    # Mermaid cannot open a group again, so its boxes must be neighbours.
     order = sorted(range(len(picture.boxes)), key=lambda n: picture.find_path(picture.boxes[n]))
     for number in order:
         box = picture.boxes[number]
@@ -238,8 +240,7 @@ def _format_mermaid_box(number: int, box: Box) -> str:
 
 
 def _escape_entities(text: str) -> str:
-    """Return ``text`` with Mermaid's entities for all characters that have a meaning in Mermaid or HTML."""
-    # # comes first, because the entities begin with one.
+    # # comes first, because the entities begin with it.
     escaped = escape_control(text[:200]).replace("#", "#35;")
     escaped = "".join(f"#{_ENTITIES[c]};" if c in _ENTITIES else c for c in escaped)
     # Mermaid takes %%{ for the beginning of a directive, even within quotes.

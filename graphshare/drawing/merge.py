@@ -1,7 +1,7 @@
-"""Two graphs in one picture: common nodes appear once, and nodes of only one graph appear beside them.
+"""Two graphs in one picture: common nodes appear once, and nodes of only one graph beside them.
 
-A node of the second graph is drawn with its inputs there. A node that only the first graph has is drawn with its
-inputs' counterparts in the second. Lines that only the first graph has are lost lines.
+A node of the second graph is drawn with its inputs there. A node of only the first graph is drawn
+with its inputs' counterparts in the second. Lines of only the first graph are lost lines.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _Line = tuple[Node, int, Node]
 
 
 class Merged(msgspec.Struct, frozen=True, eq=False):
-    """Two graphs in one: ``first`` maps nodes that only the first graph has to their copies,
-    ``second`` lists the second's.
+    """Two graphs in one: ``first`` maps nodes of only the first graph to their copies, ``second``
+    lists the second's.
     """
 
     graph: AnnotatedGraph
@@ -31,8 +31,8 @@ class Merged(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Counterparts:
-    """Nodes in the merged graph for nodes of the first: those of the second (``images``), or copies
-    of nodes ``alone``.
+    """Merged nodes for nodes of the first graph: nodes of the second (``images``), or copies of
+    nodes ``alone``.
     """
 
     def __init__(self, left: AnnotatedGraph, branches: Sequence[Images]) -> None:
@@ -40,7 +40,7 @@ class _Counterparts:
         self._needed = reachable(left.graph)
         self.images: dict[Node, Node] = {}
         for node, image in (pair for branch in branches for pair in branch.items()):
-            # Of several copies the first stands for nodes that no branch pairs.
+            # The first of several copies stands for nodes that no branch pairs.
             self.images.setdefault(node, image)
         self.alone: dict[Node, Node] = {}
         for node in self._needed:  # inputs come first
@@ -55,7 +55,6 @@ class _Counterparts:
         return Entry(node, entry.index)
 
     def list_lines(self) -> dict[_Line, Entry]:
-        """Return the lines to operators of the first graph, as lines to their images in each branch."""
         members = set(self._needed)
         lines: dict[_Line, Entry] = {}
         for branch in self._branches:
@@ -67,7 +66,7 @@ class _Counterparts:
 
 
 def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images]) -> Merged:
-    """Merge two graphs; each of ``branches`` maps nodes of ``left`` to their counterparts in one copy."""
+    """Merge two graphs; ``branches`` map nodes of ``left`` to counterparts."""
     counterparts = _Counterparts(left, branches)
     alone = counterparts.alone
     reached = {image for branch in branches for image in branch.values()}
@@ -81,7 +80,7 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     lost: list[tuple[Entry, Node | None]] = [
         (entry, line[2]) for line, entry in olds.items() if line not in news
     ]
-    # An output that only the first graph has leads nowhere; the line keeps its operator in the picture.
+    # The line of a lost output leads nowhere, but keeps its operator in the picture.
     ends = {(head.node, head.index): head for head in left.graph.heads if head.node in alone}
     lost += [(counterparts.follow(head), None) for head in ends.values()]
     graph = replace(
@@ -103,9 +102,6 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
 def _place_bodies(
     left: AnnotatedGraph, right: AnnotatedGraph, images: Images, alone: Images
 ) -> dict[Node, OpenBody]:
-    """Return a body for each node that only the left graph has: the counterpart of its body, or a
-    new one for its owner.
-    """
     twins = {
         left.bodies[a]: right.bodies[b]
         for a, b in images.items()

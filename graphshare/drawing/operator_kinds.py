@@ -1,4 +1,4 @@
-"""Kinds of operators, which a picture paints in one colour each: one table for the names of every format.
+"""Kinds of operators, one colour each in a picture: one table for the names of every format.
 
 An operator of MXNet whose name contains no known word has the kind of its family.
 """

@@ -1,4 +1,6 @@
-"""The colours of drawings, light and dark. Text on its fill has a contrast of at least 7, lines of at least 3."""
+"""The colours of drawings, light and dark. Text on its fill has a contrast of at least 7, lines of
+at least 3.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import msgspec
 
 
 class Paint(msgspec.Struct, frozen=True):
-    """Fill, outline and text colours of a kind of box."""
+    """Colours of a kind of box."""
 
     fill: str
     stroke: str
@@ -14,9 +16,11 @@ class Paint(msgspec.Struct, frozen=True):
 
 
 class Palette(msgspec.Struct, frozen=True):
-    """One background and the colours drawn on it; ``kinds`` paint boxes and operators, ``highlight`` renamed boxes.
+    """One background and its colours; ``kinds`` paint boxes and operators, ``highlight`` renamed
+    boxes.
 
-    ``marks`` are for comparisons. The orange of ``shared``, and the blue of ``scope``, are of no kind of operators.
+    ``marks`` are for comparisons. No kind of operators has the orange of ``shared`` or the blue of
+    ``scope``.
     """
 
     background: str

@@ -1,8 +1,7 @@
 """Pictures: the boxes and lines of a drawing, in no particular language.
 
-A box is an operator, or a scope with its contents. A parameter that several boxes share is drawn
-once, outside of all branches; parameters with the same consumers are one box. Small constants are
-drawn inside the boxes that use them.
+A box is an operator, or a scope. Parameters with the same consumers are one box, and shared
+parameters are outside of all branches. Small constants are drawn inside the boxes that use them.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ class Box(msgspec.Struct):
     followed by its scopes.
 
     ``mark`` is ``highlight`` for a node that a map renamed, or the finding of a comparison
-    (:data:`MARKS`). ``weights`` counts those of a parameter box, None where a shape is unknown.
-    ``label`` is the text that a layout writes where the lines from it start. ``operator_kind`` is
-    one of :data:`~graphshare.drawing.operator_kinds.KINDS` where nothing is marked.
+    (:data:`MARKS`). ``weights`` is the number in a parameter box, None where a shape is unknown.
+    ``label`` is the text at the start of its lines. ``operator_kind`` is one of
+    :data:`~graphshare.drawing.operator_kinds.KINDS` where nothing is marked.
     """
 
     kind: str
@@ -64,12 +63,13 @@ class Box(msgspec.Struct):
 
     @property
     def paint(self) -> str:
-        """Return the key of the box's colours: a mark stands out from boxes without one, so it comes first."""
+        """The key of the box's colours; a mark comes first, because it must stand out."""
         return self.mark or self.operator_kind or self.kind
 
 
 class Line(msgspec.Struct):
-    """A line from box ``source`` to box ``target`` (indices into the boxes); ``kind`` is data, shared or control.
+    """A line from box ``source`` to box ``target`` (indices into the boxes); ``kind`` is data,
+    shared or control.
 
     ``mark`` is ``added`` or ``removed`` if only one of two compared graphs has the line.
     """
@@ -94,26 +94,29 @@ class Picture(ShortRepr, msgspec.Struct):
     scopes: dict[tuple[str, ...], Box] = {}
 
     def find_path(self, box: Box) -> tuple[str, ...]:
-        """Return the clusters around a box, from the outside in: its branch if there are several, and its scopes."""
+        """Return the clusters around a box, from the outside in: its branch, if there are several,
+        and its scopes.
+        """
         path = box.cluster or ()
         is_in_branch = len(self.branches) > 1 and path != () and path[0] in self.branches
         return path if is_in_branch else path[1:]
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of the findings of a comparison: lines, each with the node of the picture that it is about, if any."""
+    """A part of a comparison's findings: lines, each with its node in the picture, if any."""
 
     title: str
     lines: Sequence[tuple[str, Node | None]] = ()
 
 
 class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
-    """A graph with its parameters, the prefixes of its branches, known shapes, and ``marks`` of nodes (:data:`MARKS`).
+    """A graph with its parameters, the prefixes of its branches, known shapes, and ``marks`` of
+    nodes (:data:`MARKS`).
 
-    ``labels`` are lines in boxes, and ``notes`` are further details of nodes. ``bodies`` maps nodes of an unfolded
-    graph to their bodies, ``images`` nodes of the graph to their images in it. For two merged graphs, ``alone`` are
-    nodes that only the first has, ``lost`` lines that only the first has (to None from its outputs), and ``added``
-    lines that only the second has.
+    ``labels`` are lines in boxes, and ``notes`` are further details of nodes. ``bodies`` maps nodes
+    of an unfolded graph to their bodies, ``images`` nodes of the graph to their images in it. For
+    two merged graphs, ``alone`` are nodes of only the first, ``lost`` lines of only the first (to
+    None from its outputs), and ``added`` lines of only the second.
     """
 
     graph: Graph
@@ -137,8 +140,8 @@ def make_foldable_picture(
     all_parameters: bool = False,
     separator: str | None = None,
 ) -> Picture:
-    """Return the picture of ``graph`` with all scopes open, and their folded boxes; ``depth``
-    levels are open at first.
+    """Return the picture with all scopes open, and their folded boxes; ``depth`` levels are open at
+    first.
     """
     builder = _PictureBuilder(graph, all_parameters, separator)
     picture = builder.build(None)
@@ -154,7 +157,9 @@ def make_picture(
     all_parameters: bool = False,
     separator: str | None = None,
 ) -> Picture:
-    """Return the picture of ``graph`` with ``depth`` open levels of scopes; by default as many as fit ``MAX_BOXES``."""
+    """Return the picture with ``depth`` open levels of scopes; by default as many as fit
+    ``MAX_BOXES``.
+    """
     builder = _PictureBuilder(graph, all_parameters, separator)
     if depth is not None:
         return builder.build(depth)
@@ -162,7 +167,7 @@ def make_picture(
 
 
 def _choose_depth(builder: _PictureBuilder) -> int | None:
-    """Return the largest depth that fits ``MAX_BOXES``, at least 1; None if everything fits or there are no scopes."""
+    """Return the largest depth that fits ``MAX_BOXES``, at least 1; None if everything fits."""
     deepest = max((len(name.scopes) for name in builder.names.values()), default=0)
     if not deepest or len(builder.build(None).boxes) <= MAX_BOXES:
         return None
@@ -204,7 +209,6 @@ class _PictureBuilder:
         self.has_shapes = any((node, 0) in graph.shapes for node in graph.parameters)
 
     def _find_constants(self) -> dict[Node, str]:
-        """Return the values of small constants; they are drawn inside the boxes that use them."""
         used = {entry.node for node in self.nodes for entry in node.inputs} | {
             entry.node for entry, _ in self.source.lost
         }
@@ -222,12 +226,11 @@ class _PictureBuilder:
         return self.prefixes.find_longest(node.name)
 
     def build(self, depth: int | None) -> Picture:
-        """Return the picture with ``depth`` open levels of scopes, None for all."""
         picture = Picture([], [], self.branches, depth)
         at: dict[Node, int] = {}
         members: dict[tuple[str, tuple[str, ...]], list[Node]] = {}
         for node, name in self.names.items():
-            # At depth 0 a whole branch is one box; otherwise an operator without scopes stays a box.
+            # At depth 0 a whole branch is one box.
             if depth is not None and len(name.scopes) >= depth and (name.scopes or depth == 0):
                 members.setdefault((self.branch_of[node], name.scopes[:depth]), []).append(node)
         # A scope with one operator shows less than the operator.
@@ -251,7 +254,7 @@ class _PictureBuilder:
         return picture
 
     def fold_scopes(self) -> dict[tuple[str, ...], Box]:
-        """Return the folded boxes of all branches and scopes, by branch followed by scopes."""
+        """Return the folded boxes by branch followed by scopes."""
         members: dict[tuple[str, ...], list[Node]] = {}
         for node in self.nodes:
             if node in self.names:
@@ -294,7 +297,6 @@ class _PictureBuilder:
         )
 
     def _list_constants(self, node: Node) -> list[str]:
-        """Return the small constants that an operator reads, by the names of its inputs."""
         if not any(entry.node in self.constants for entry in node.inputs):
             return []
         operands = [
@@ -315,7 +317,7 @@ class _PictureBuilder:
         return lines
 
     def _mark(self, nodes: Iterable[Node]) -> str:
-        """Return the mark that all nodes of a box share, else the gravest; marked hidden nodes count as changed."""
+        """Return the gravest mark of a box; marked hidden nodes count as changed."""
         marks = set()
         for node in nodes:
             hidden = (
@@ -355,7 +357,6 @@ class _PictureBuilder:
         return [f"{count} {MARKS[mark]}" for mark, count in counts.items()]
 
     def _count_weights(self, variables: Sequence[Node]) -> list[str]:
-        """Return a line with the number of weights, or no line if no shape of the graph is known."""
         parameters = [
             node
             for node in variables
@@ -368,7 +369,6 @@ class _PictureBuilder:
         return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
 
     def _list_sizes(self, variables: Iterable[Node]) -> list[int]:
-        """Return the numbers of elements of variables whose sizes are all known numbers."""
         shapes = [self.source.shapes.get((node, 0)) for node in variables]
         return [
             math.prod(shape)
@@ -382,7 +382,7 @@ class _PictureBuilder:
         at: dict[Node, int],
         folded: Mapping[tuple[str, tuple[str, ...]], int],
     ) -> None:
-        """Add the boxes of inputs and parameters; an input of a ``folded`` body is inside its box."""
+        """An input of a ``folded`` body is inside its box."""
         readers = self._find_readers(at)
         shared: dict[tuple[int, ...], list[Node]] = {}
         for node in self.nodes:
@@ -410,7 +410,6 @@ class _PictureBuilder:
             at.update(dict.fromkeys(nodes, number))
 
     def _find_readers(self, at: Mapping[Node, int]) -> dict[Node, set[int]]:
-        """Return the boxes that read each variable."""
         readers: dict[Node, set[int]] = {}
         alone: dict[
             Node, set[int]
@@ -432,7 +431,6 @@ class _PictureBuilder:
         return Box("input", title, lines, path, self._mark([node]), node.name, (node,))
 
     def _add_outputs(self, picture: Picture, at: Mapping[Node, int]) -> None:
-        """Add a box for each output of the graph, and the line to it."""
         for head in self.source.graph.heads:
             branch, name = self.branch_of[head.node], output_name(head)
             mark = "added" if self.source.marks.get(head.node) == "added" else ""
@@ -459,7 +457,6 @@ class _PictureBuilder:
         return [format_dims(shape, separator="×")] if shape is not None else []
 
     def _find_scopes(self, variable: Node) -> tuple[str, ...]:
-        """Return the scopes of the body that contains a variable; none for a variable of the graph itself."""
         body = self.source.bodies.get(variable)
         return (
             (*self.names[body.owner].scopes, body.key) if body and body.owner in self.names else ()
@@ -498,7 +495,6 @@ class _PictureBuilder:
         picture.lines = list(lines.values())
 
     def _list_edges(self) -> Iterator[tuple[Entry, Node, str, str]]:
-        """Yield the edges of the graph, each with its kind and its mark."""
         graph = self.source
         for node in self.nodes:
             for entry in node.inputs:
@@ -524,7 +520,7 @@ def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
 
 
 def _summarize_kinds(kinds: Iterable[str], most: int) -> list[str]:
-    """Count equal texts, two per line, the most frequent first; ``most`` bounds the number of entries."""
+    """Count equal texts, two per line, the most frequent first, in at most ``most`` entries."""
     counts = Counter(kinds).most_common()
     # The last kind takes the place that `and 1 more kinds` would need.
     first = counts if len(counts) <= most else counts[: most - 1]

@@ -28,7 +28,7 @@ class ScopedName(msgspec.Struct, frozen=True):
 def infer_scopes(
     branches: Mapping[str, Sequence[Node]], *, separator: str | None = None
 ) -> dict[Node, ScopedName]:
-    """Return the scopes of each operator; ``branches`` maps the prefix of a branch's names to its operators.
+    """Return the scopes of each operator; ``branches`` maps prefixes of names to operators.
 
     ``separator`` separates scopes; by default ``/`` if any name has one, otherwise ``_``.
     """
@@ -74,7 +74,7 @@ def _infer_branch_scopes(parts: _NameParts, mark: str, strict: bool) -> dict[Nod
 def infer_body_scopes(
     names: dict[Node, ScopedName], operators: Mapping[OpenBody, list[Node]], separator: str | None
 ) -> None:
-    """Add the scopes of ``operators`` in bodies to ``names``: one for the bodies' owner, and one for each body."""
+    """Add scopes of ``operators`` in bodies: one for the bodies' owner, and one for each body."""
     for body in sorted(operators, key=lambda body: body.depth):
         owner = names.get(body.owner, ScopedName((), ""))
         if owner.scopes[-1:] != (owner.leaf,):
@@ -93,7 +93,9 @@ def _split_name(name: str, mark: str) -> list[str]:
 
 
 def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
-    """Move operators with names that MXNet generated (``_plus3``) into the scope of their first input that has one."""
+    """Move operators with generated names (``_plus3``) into the scope of their first input that has
+    one.
+    """
     for node, name in names.items():  # inputs come first
         kind = name.rstrip("0123456789")
         if kind != name and (
@@ -107,7 +109,7 @@ def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> No
 
 
 def _count_common_parts(names: Sequence[Sequence[str]]) -> int:
-    """Return the number of leading parts that all names share, apart from the last part."""
+    """The last part does not count."""
     if len(names) < 2:
         return 0
     count = min(len(parts) for parts in names) - 1
@@ -135,7 +137,6 @@ def _is_scope(members: _NameParts, strict: bool) -> bool:
 
 
 def _are_connected(nodes: Sequence[Node]) -> bool:
-    """Return whether the edges among ``nodes`` connect them all."""
     parent = {node: node for node in nodes}
 
     def root(node: Node) -> Node:

@@ -49,7 +49,7 @@ def _format_elements(
     )
     yield f"<title>{escape_html(title)}</title>"
     if with_dark:
-        # Attributes are light, and the rules override them: programs without style sheets draw the light picture.
+        # Attributes are light, and the rules override them: some programs ignore style sheets.
         yield f"<style>@media (prefers-color-scheme: dark) {{{''.join(_format_rules(DARK))}}}</style>"
     yield f'<rect class="paper" x="{-MARGIN}" y="{-MARGIN}" width="100%" height="100%" fill="{palette.background}"/>'
     for level in layout.levels[1:]:
@@ -158,7 +158,7 @@ def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
 
 
 def _format_label(text: str, middle: tuple[float, float], palette: Palette) -> str:
-    # A rim in the colour of the background, so that a line behind the text does not strike it through.
+    # The rim in the background's colour keeps lines off the text.
     style = (
         f'fill="{palette.text}" stroke="{palette.background}" stroke-width="3" '
         f'paint-order="stroke" text-anchor="middle"'

@@ -1,7 +1,7 @@
-"""Unfold a graph: place operators in bodies of If, Loop and Scan, and in called functions, beside the graph's own.
+"""Unfold a graph: place operators in bodies of If, Loop and Scan, and in called functions, beside
+the graph's own.
 
-An operator with bodies reads its own inputs and its bodies' results. Captured values are read by the operators in the
-body.
+An operator with bodies also reads their results. Operators in the body read captured values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DEEPEST = 12
 
 
 class UnfoldedGraph(msgspec.Struct, frozen=True, eq=False):
-    """An unfolded graph: ``images`` maps original nodes to their images, ``bodies`` nodes in bodies to their body."""
+    """``images`` maps original nodes to their images, ``bodies`` nodes in bodies to their body."""
 
     graph: Graph
     images: Mapping[Node, Node] = EMPTY
@@ -28,7 +28,9 @@ class UnfoldedGraph(msgspec.Struct, frozen=True, eq=False):
 
 
 class OpenBody(msgspec.Struct, eq=False):
-    """A body whose operators stand beside ``owner``, the image of its operator; ``key`` is its name there."""
+    """A body whose operators stand beside ``owner``, the image of its operator, where it is called
+    ``key``.
+    """
 
     key: str
     depth: int
@@ -36,7 +38,7 @@ class OpenBody(msgspec.Struct, eq=False):
 
 
 def unfold(graph: Graph) -> UnfoldedGraph:
-    """Return ``graph`` with its bodies unfolded; a graph without bodies is returned unchanged."""
+    """Return ``graph`` with its bodies unfolded, itself if there are none."""
     find_call = find_format(graph).bodies.find_calls(graph)
     if not any(node.subgraphs or find_call(node) is not None for node in graph.nodes):
         return UnfoldedGraph(graph)
@@ -82,7 +84,7 @@ class _Unfolder:
                 ]
             own = tuple(map(follow, own_entries))
             deps = tuple([images[dep] for dep in node.control_deps])
-            # An operator whose bodies are open reads their results, so that lines lead out of them.
+            # So that lines lead out of open bodies.
             image = replace(
                 node,
                 inputs=(*own, *results),
@@ -91,7 +93,7 @@ class _Unfolder:
             )
             images[node] = image
             self.nodes.append(image)
-            # The bodies refer to the image, but it exists only after them.
+            # The image exists only after the bodies.
             for each_body in opened:
                 each_body.owner = image
             if body is not None:
@@ -99,7 +101,9 @@ class _Unfolder:
         return images
 
     def _open(self, node: Node, depth: int) -> tuple[Mapping[str, Body], Sequence[Entry]]:
-        """Return the bodies of an operator that are unfolded, by name, and the inputs that it still reads itself."""
+        """Return the unfolded bodies of an operator by name, and the inputs that it still reads
+        itself.
+        """
         if depth >= _DEEPEST:
             return {}, node.inputs
         call = self._find_call(node) if self._calls < _MOST_CALLS else None

@@ -1,1 +1,3 @@
-"""A command over many models: list them, run it in worker processes or on a cluster, and keep a manifest."""
+"""A command over many models: list them, run it in worker processes or on a cluster, keep a
+manifest.
+"""

@@ -1,8 +1,8 @@
-"""Run tasks on a Dask cluster, with the same function and the same results as in worker processes of this machine.
+"""Run tasks on a Dask cluster, with the same results as in worker processes of this machine.
 
-The scheduler holds a window of tasks, however many there are. Before the first task every worker is compared with this
-machine. If a worker disappears, Dask runs its task on another one. Dask gives up a task that ends several workers; it
-then counts as a task that killed its worker, as on this machine.
+The scheduler holds a window of tasks. Every worker is first compared with this machine. Dask
+repeats the task of a worker that disappears; a task that ends several workers counts as one that
+killed its worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXTRAS = ("google-re2", "numpy", "onnx", "onnxruntime", "Pillow", "safetensors"
 
 
 class Installation(msgspec.Struct, frozen=True):
-    """The software of a process: the versions of graphshare, of Python (major and minor) and of optional packages."""
+    """The versions of graphshare, of Python (major and minor) and of optional packages."""
 
     graphshare: str
     python: str
@@ -46,7 +46,7 @@ class Installation(msgspec.Struct, frozen=True):
 
 
 def describe_installation() -> Installation:
-    """Return the software of this process; a worker runs this."""
+    """Return the software of this process."""
     packages = {}
     for name in _EXTRAS:
         with contextlib.suppress(PackageNotFoundError):
@@ -60,7 +60,9 @@ _describe_once = cache(describe_installation)
 def compare_workers(
     here: Installation, workers: Mapping[str, Installation | str], threads: Mapping[str, int]
 ) -> list[Fault]:
-    """Return the reasons why workers may compute different results; a text in place of an installation is an error."""
+    """Return the reasons why workers may compute different results; a text in place of an
+    installation is an error.
+    """
     faults = []
     for address, there in workers.items():
         where = f"worker {redact(address)}"
@@ -103,7 +105,8 @@ def run_on_cluster(
     """Run tasks on the workers of a scheduler and yield each with its outcome, as they end.
 
     Raises:
-        SchedulerError: the scheduler cannot be reached or is gone, it has no workers, or their software differs.
+        SchedulerError: the scheduler cannot be reached or is gone, it has no workers, or their
+            software differs.
     """
     with _quiet_logs(), _connect(address) as client:
         from distributed import as_completed  # takes a second to import
@@ -134,7 +137,9 @@ def run_on_cluster(
 
 
 def work_there(run: Run, task: Task, here: Installation) -> Result:
-    """Run one task in a cluster's worker, from the user's folder; reject workers that joined with other versions."""
+    """Run one task in a cluster's worker, from the user's folder; reject a worker that joined later
+    with other versions.
+    """
     faults = compare_workers(here, {host_name(): _describe_once()}, {})
     if faults:
         return make_unfinished(task, "failed", "; ".join(map(str, faults)))
@@ -153,7 +158,7 @@ def work_there(run: Run, task: Task, here: Installation) -> Result:
 
 
 def _outcome(future: Future, task: Task, address: str) -> Result | Killed:
-    """Return the outcome of a task. Raises SchedulerError."""
+    """Raises SchedulerError."""
     from distributed import KilledWorker  # takes a second to import
 
     try:
@@ -171,7 +176,7 @@ def _outcome(future: Future, task: Task, address: str) -> Result | Killed:
 
 
 def _connect(address: str) -> Client:
-    """Return a client of the scheduler. Raises SchedulerError, UsageError without the package."""
+    """Raises SchedulerError, UsageError without the package."""
     if find_spec("distributed") is None:
         message = "`scheduler` needs the package distributed, which is not installed"
         raise UsageError(Fault(message, hint=install_command("dask")))
@@ -192,7 +197,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_workers(client: Client) -> int:
-    """Return the number of threads of all workers. Raises SchedulerError; all faults are listed."""
+    """Return the threads of all workers. Raises SchedulerError; all faults are listed."""
     where = redact(client.scheduler.address)
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)  # a worker that has ended starts again
@@ -214,7 +219,7 @@ def _check_workers(client: Client) -> int:
 
 @contextlib.contextmanager
 def _quiet_logs() -> Iterator[None]:
-    """Suppress the logs of distributed: its errors are reported as ours."""
+    """The errors of distributed are reported as ours."""
     logger = logging.getLogger("distributed")
     before = logger.level
     logger.setLevel(_SILENT)

@@ -32,10 +32,11 @@ from graphshare.text.urls import is_url, local_path
 
 
 class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a fleet: the folder of outputs, where and how many tasks run, repetitions, and limits per model.
+    """The options of a fleet: the folder of outputs, where and how many tasks run, repetitions, and
+    limits per model.
 
-    ``prepare`` is called once in each worker process. ``time_limit`` is in seconds, ``max_memory``
-    in bytes or a text such as ``2G``.
+    ``prepare`` is called once in each worker. ``time_limit`` is in seconds, ``max_memory`` in bytes
+    or as ``2G``.
     """
 
     out: str = ""
@@ -51,13 +52,15 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetRun(ShortRepr):
-    """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
+    """An iterator over the results of a run, in the order in which models finish; ``total`` is
+    their number.
 
-    ``template`` is the command, ``out`` the folder of the outputs; ``notes`` list the files skipped in folders.
+    ``template`` is the command, ``out`` the folder of the outputs; ``notes`` list the files skipped
+    in folders.
 
-    Nothing runs before the first result is requested. :meth:`close`, the end of a ``with`` block and the deletion of
-    the iterator end the run early; running models are left without outputs, and another run with the same manifest
-    repeats them.
+    Nothing runs before the first result is requested. :meth:`close`, the end of a ``with`` block
+    and the deletion of the iterator end the run early; running models are left without outputs, and
+    another run with the same manifest repeats them.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class FleetRun(ShortRepr):
         *,
         is_new: bool = False,
     ) -> None:
-        """Take the results of a run; ``is_new`` if the folder ``out`` did not exist before."""
+        """``is_new``: the folder ``out`` did not exist before."""
         self._is_new = is_new
         self.template = template
         self.out = out
@@ -93,7 +96,7 @@ class FleetRun(ShortRepr):
         )
 
     def _repr_html_(self) -> str:
-        """Return the results so far as a table for notebooks, unfinished ones first."""
+        """Return the results so far, unfinished ones first."""
         rows = [*self._rows[False], *self._rows[True]][:MOST_ROWS]
         return format_html(
             self._summary(), tables=[Table(("model", "result", "seconds", "reason"), rows)]
@@ -124,7 +127,7 @@ class FleetRun(ShortRepr):
         self.close()
 
     def close(self) -> None:
-        """End the run and its workers, and release the manifest for another run."""
+        """End the run and its workers, and release the manifest."""
         self._results.close()
         if self._is_new and self._counts.keys() - {"done"}:
             # Each task creates the folder of its outputs, and leaves it empty if its command fails.
@@ -168,7 +171,7 @@ def foreach(
     refuse_collisions(template, models, settings.out)
     manifest = Manifest(settings.manifest) if settings.manifest else None
 
-    # A killed run leaves objects that its manifest does not list; a run that continues it replaces them.
+    # A killed run leaves objects that its manifest does not list.
     overwrite = may_overwrite() or (manifest is not None and manifest.is_continued)
     # Workers of a cluster start in folders of their own.
     folder = os.getcwd() if settings.scheduler else ""
@@ -221,7 +224,7 @@ def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
 
 
 class _Runner(msgspec.Struct, frozen=True):
-    """The runner of tasks: the function, its preparation in a worker, the options, and earlier results."""
+    """Runs tasks: the function, its preparation in a worker, the options, and earlier results."""
 
     run: Run
     prepare: Callable[[], None]
@@ -229,7 +232,9 @@ class _Runner(msgspec.Struct, frozen=True):
     manifest: Manifest | None
 
     def run_all(self, tasks: Iterator[Task]) -> Generator[Result, None, None]:
-        """Yield earlier results of unchanged models, then new ones; rerun tasks that killed their worker, alone."""
+        """Yield earlier results of unchanged models, then new ones; rerun tasks that killed their
+        worker, alone.
+        """
         skipped: list[Result] = []
 
         def pending() -> Iterator[Task]:
@@ -247,7 +252,7 @@ class _Runner(msgspec.Struct, frozen=True):
         killed: list[Task] = []
         with closing(self._start(pending(), self.settings.jobs)) as outcomes:
             for task, outcome in outcomes:
-                # The generator of tasks runs ahead, and meets finished models on its way.
+                # The generator of tasks meets finished models on its way.
                 yield from _drain(skipped)
                 if isinstance(outcome, Killed) and not outcome.timed_out:
                     killed.append(task)

@@ -1,8 +1,9 @@
-"""List the models that match patterns: graph files, each with its newest parameter file, and checkpoint folders.
+"""List the models that match patterns: graph files, each with its newest parameter file, and
+checkpoint folders.
 
-A pattern is a path, a stem, a folder or a glob (``*``, ``?``, ``[...]``, and ``**`` for any folders), on this machine
-or at a URL. Relative paths begin at the folder before its first wildcard. A folder is listed once, however many models
-are in it.
+A pattern is a path, a stem, a folder or a glob (``*``, ``?``, ``[...]``, and ``**`` for any
+folders), on this machine or at a URL. Relative paths begin at the folder of a file, or before the
+first wildcard. A folder is listed once.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ GRAPHS: frozenset[Kind] = frozenset(("graphs",))
 def list_models(
     patterns: Iterable[str], sieve: Sieve | None = None, *, kinds: Collection[Kind] = GRAPHS
 ) -> list[FleetModel]:
-    """Return the models that match any of ``patterns``, in the order of the patterns and then of
-    their paths, each once.
+    """Return the models of ``kinds`` that match any of ``patterns``, in their order and then by
+    path, each once.
 
-    ``kinds`` selects the kinds of models. Checkpoint folders at URLs are found below a folder, not by a glob.
+    Checkpoint folders at URLs are found below a folder, not by a glob.
 
     Raises:
         InputError: a pattern matches no model, or a URL cannot be listed; all of these are listed.
@@ -84,10 +85,7 @@ _HINTS: dict[frozenset[Kind], str] = {
 
 
 def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[FleetModel]:
-    """Return the models of a pattern without a scheme. Raises InputError for folders that cannot be read.
-
-    Relative paths begin at the folder of a file, or at the folder before the first wildcard of a glob.
-    """
+    """Raises InputError for folders that cannot be read."""
     # Names come first: the name of a file or folder may contain brackets.
     checkpoints: list[str] = []
     if graph := pattern if is_file(pattern) else find_by_stem(pattern):
@@ -95,7 +93,7 @@ def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fle
     elif is_folder(pattern):
         return _list_folder(pattern, sieve, kinds, len(os.path.join(pattern, "")))
     else:
-        # Sorting makes most models of a folder neighbours, so that the folder is listed once for them.
+        # Sorted, most models of a folder are neighbours, and it is listed once for them.
         graphs, fixed = sorted(_match_graphs(pattern)), re.split(r"[*?[]", pattern)[0]
         checkpoints = match_checkpoints(pattern) if "checkpoints" in kinds else []
     start = len(fixed) - len(os.path.basename(fixed))
@@ -115,7 +113,9 @@ def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fle
 def _list_folder(
     folder: str, sieve: Sieve, kinds: Collection[Kind], start: int
 ) -> list[FleetModel]:
-    """Return the models below a folder; if the folder itself is a checkpoint, its path begins at the folder above."""
+    """Return the models below a folder; if the folder itself is a checkpoint, its path begins at
+    the one above.
+    """
     files = list_folder_models(folder, sieve, checkpoints="checkpoints" in kinds)
     models = [_make_model(model, start) for model in files if model.graph and "graphs" in kinds]
     for path in (model.path for model in files if not model.graph):
@@ -126,7 +126,7 @@ def _list_folder(
 
 
 def _match_graphs(pattern: str) -> set[str]:
-    """Return the graph files that match a glob: those with the name of a graph."""
+    """Return the files that match a glob and have the name of a graph."""
     matches = {
         path
         for path in glob.iglob(pattern, recursive=True)
@@ -142,7 +142,9 @@ def _match_graphs(pattern: str) -> set[str]:
 
 
 def _find_suffixes(pattern: str) -> tuple[str, ...]:
-    """Return the suffixes of graphs that a glob matches: any suffix of a graph only if the glob has one itself."""
+    """Return the suffixes of graphs that a glob matches: any suffix of a graph only if the glob has
+    one itself.
+    """
     return list_file_endings() if pattern.endswith(list_file_endings()) else list_model_endings()
 
 
@@ -152,7 +154,6 @@ def _may_be_stem(pattern: str) -> bool:
 
 
 def _list_names(folder: str) -> dict[str, None]:
-    """Return the names in a folder, or none if it cannot be read."""
     try:
         return dict.fromkeys(os.listdir(folder or "."))
     except OSError:
@@ -160,7 +161,7 @@ def _list_names(folder: str) -> dict[str, None]:
 
 
 def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[FleetModel]:
-    """Return the models of a URL: a glob, file, stem or folder. Raises InputError if it cannot be listed."""
+    """Raises InputError if the URL cannot be listed."""
     if is_pattern(pattern, stem_end=STEM_END):
         return _match_remote(pattern) if "graphs" in kinds else []
     folder, name = split(pattern)
@@ -186,7 +187,6 @@ def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fl
 
 
 def _match_remote(pattern: str) -> list[FleetModel]:
-    """Return the models that match the glob of a URL."""
     start = len(_without_tail(find_root(pattern)))
     wanted = _without_tail(pattern)[start:]
     globs = (
@@ -200,7 +200,6 @@ def _match_remote(pattern: str) -> list[FleetModel]:
 def _select(
     files: Collection[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int
 ) -> list[FleetModel]:
-    """Return the models among listed files that match one of ``globs``; relative paths begin at ``start``."""
     models = _models_by_path(files)
     matches = [
         models.get(file.path, ModelFiles(file.path, {}, file))
@@ -220,13 +219,13 @@ def _make_model(files: ModelFiles, start: int) -> FleetModel:
 
 
 def _without_tail(url: str) -> str:
-    """Return a URL without its query and chained links."""
+    """Drop the query and chained links."""
     head, name, _ = split_url(url)
     return head + name
 
 
 def iter_sources(models: Iterable[FleetModel]) -> Iterator[str]:
-    """Yield every file that the models consist of."""
+    """Yield every file of the models."""
     for model in models:
         yield model.graph
         if model.params:
@@ -234,5 +233,4 @@ def iter_sources(models: Iterable[FleetModel]) -> Iterator[str]:
 
 
 def _list_suffixes() -> list[str]:
-    """Return the endings that formats add to a stem."""
     return [names.suffix for names in FORMAT_NAMES.values()]

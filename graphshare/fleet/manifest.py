@@ -1,7 +1,8 @@
 """The manifest of a fleet run: a JSON line for each finished model; a model's last line counts.
 
-A line is appended with one write, so a killed run leaves at most one torn line, at the end. It is dropped if a whole
-line precedes it; any other file is rejected. Only the place of each model's last line is in memory.
+A line is appended with one write, so a killed run leaves at most one torn line, at the end. It is
+dropped if a whole line precedes it; any other file is rejected. Only the places of last lines are
+in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BEGIN = b'{"source":'  # every line begins so
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """The fields that every line has: the model."""
+    """The field that every line has."""
 
     source: str
     command: tuple[str, ...]
@@ -49,10 +50,9 @@ class Manifest:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
             raise output_error(error, path) from error
-        # A second file with its own offset: appending moves the descriptor's offset, and a buffer
-        # would be filled from there.
+        # Appending moves its descriptor's offset, and a buffer would be filled from there.
         self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # close() closes it
-        # Keyed by the hash of the source instead of its text: a manifest may have a million lines.
+        # Keyed by hashes, because a manifest may have a million lines.
         self._offsets: dict[int, int] = {}
         try:
             self._lock()
@@ -72,8 +72,8 @@ class Manifest:
                 ) from None
 
     def _read(self) -> None:
-        """Note the place of each source's last line; complete the last line of the file, or cut it
-        off if it is torn.
+        """Note the place of each source's last line; complete the file's last line, or cut it off
+        if it is torn.
         """
         decode = msgspec.json.Decoder(_Source).decode
         offset = number = 0
@@ -100,11 +100,9 @@ class Manifest:
 
     @property
     def is_continued(self) -> bool:
-        """Return whether the manifest has results of earlier runs."""
         return bool(self._offsets)
 
     def find(self, source: str) -> Result | None:
-        """Return the last result of a model, None if there is none."""
         name = clean_text(source)
         offset = self._offsets.get(hash(name))
         if offset is None:
@@ -118,7 +116,9 @@ class Manifest:
         return result if result.source == name else None
 
     def find_finished(self, task: Task) -> Result | None:
-        """Return the earlier result of a task if its command, files and outputs are unchanged, else None."""
+        """Return the earlier result if the task's command, files and outputs are unchanged, else
+        None.
+        """
         result = self.find(task.model.graph)
         # "no" is an answer as well; only failures are repeated.
         if (
@@ -140,12 +140,10 @@ class Manifest:
         return msgspec.structs.replace(result, was_skipped=True)
 
     def has_failed(self, task: Task) -> bool:
-        """Return whether the last result of a model is a failure."""
         result = self.find(task.model.graph)
         return result is not None and result.result in ("failed", "killed")
 
     def close(self) -> None:
-        """Close the manifest and release it for another run."""
         if not self._file.closed:
             self._file.close()
             os.close(self._fd)
@@ -169,7 +167,7 @@ class Manifest:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Return whether a line is the beginning of a manifest's line, and not complete JSON."""
+    """Whether a line is the incomplete beginning of a manifest's line."""
     if line.endswith(b"\n") or not _BEGIN.startswith(line[: len(_BEGIN)]):
         return False
     try:

@@ -16,15 +16,17 @@ from graphshare.text.urls import is_url, split_url
 _MOST_FINDINGS = 3  # findings that the reason of a result names
 
 Answer = Literal["done", "no", "failed", "killed"]
-"""The task is done or holds; the answer is no; it could not be answered; or the worker process ended."""
+"""The task is done or holds; the answer is no; it could not be answered; or the worker process
+ended.
+"""
 
 
-# There may be a million of these, and the garbage collector need not visit them: gc=False.
+# gc=False: the garbage collector need not visit a million of these.
 class FleetModel(msgspec.Struct, frozen=True, gc=False):
-    """A graph file that matched, and its parameter file (empty for none), or a checkpoint folder as ``graph``.
+    """A graph file and its parameter file (empty for none), or a checkpoint folder as ``graph``.
 
-    ``listed`` and ``listed_params`` are the entries of the files in a listing of URLs. ``start`` is the offset in
-    ``graph`` of the path below the folder of the pattern; a number, because there may be a million of these.
+    ``listed`` and ``listed_params`` are entries in a listing of URLs. ``start`` is the offset in
+    ``graph`` of the path below the pattern's folder.
     """
 
     graph: str
@@ -35,7 +37,7 @@ class FleetModel(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def relative(self) -> str:
-        """Return the path of the graph below the folder of the pattern, without a URL's query."""
+        """The path of the graph below the pattern's folder, without a URL's query."""
         if not is_url(self.graph):
             return self.graph[self.start :]
         head, name, _ = split_url(self.graph)
@@ -43,16 +45,16 @@ class FleetModel(msgspec.Struct, frozen=True, gc=False):
 
 
 def is_checkpoint(path: str) -> bool:
-    """Return whether the path of a model names a checkpoint folder; at a URL such a path ends with a slash."""
+    """Whether a model's path names a checkpoint folder; at a URL such a path ends with a slash."""
     return not split_url(path)[1] if is_url(path) else os.path.isdir(path)
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One command for one model, ready to run in any process: its words, its ``outputs`` and its limits.
+    """One command for one model, ready to run in any process.
 
-    The outputs are below ``out``. With ``folder`` relative paths start there. ``command`` is the command as the user
-    wrote it. With ``has_report`` stdout is JSON. ``overwrite`` allows existing objects at the URLs of outputs to be
-    replaced.
+    The ``outputs`` are below ``out``. With ``folder`` relative paths start there. ``command`` is as
+    the user wrote it. With ``has_report`` stdout is JSON. ``overwrite`` allows existing objects at
+    the URLs of outputs to be replaced.
     """
 
     model: FleetModel
@@ -68,7 +70,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Captured(msgspec.Struct, frozen=True):
-    """The result of a command: its exit code, its output, and the ``faults`` among its messages."""
+    """A command's exit code, its output, and the ``faults`` among its messages."""
 
     code: int
     stdout: bytes
@@ -77,14 +79,17 @@ class Captured(msgspec.Struct, frozen=True):
 
 
 Run = Callable[[Sequence[str]], Captured]
-"""Runs the words of a command in this process. It is pickled for worker processes, so it is a module-level function."""
+"""Runs a command in this process. It is pickled for worker processes, so it is a module-level
+function.
+"""
 
 
 class FileState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The identity of a file's content: its size and SHA-256, or the tag of an object store.
 
-    A checkpoint folder would take minutes to read, so its tag is a digest of names, sizes and times. ``modified`` is in
-    nanoseconds; if it and the size are unchanged, a local file is not read again.
+    A checkpoint folder would take minutes to read, so its tag is a digest of names, sizes and
+    times. ``modified`` is in nanoseconds; if it and the size are unchanged, a local file is not
+    read again.
     """
 
     source: str
@@ -97,9 +102,10 @@ class FileState(msgspec.Struct, frozen=True, omit_defaults=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome for one model, a line of the manifest.
 
-    ``source``, ``size`` and the rest describe the graph, ``params`` its parameter file. ``code`` is the exit code of
-    the command, ``seconds`` its duration, ``figures`` are numbers from its report and its run, and ``report`` is the
-    JSON that it printed. ``was_skipped`` marks an earlier result of an unchanged model; it is not in the manifest.
+    ``source``, ``size`` and the rest describe the graph, ``params`` its parameter file. ``code`` is
+    the exit code, ``seconds`` the duration, ``figures`` are numbers from the report and the run,
+    and ``report`` is the printed JSON. ``was_skipped`` marks an earlier result of an unchanged
+    model; it is not in the manifest.
     """
 
     source: str
@@ -123,12 +129,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def verdict(self) -> str:
-        """Return the report's own verdict, empty if it has none."""
+        """The report's own verdict, empty if it has none."""
         return self.summary.verdict or ""
 
     @property
     def reason(self) -> str:
-        """Return the reason why the task is not done: the error, the report's verdict, or its first findings."""
+        """The error, the report's verdict, or its first findings."""
         findings = self.summary.findings
         errors = [finding.message for finding in findings if finding.level is Level.ERROR]
         messages = errors or [finding.message for finding in findings]
@@ -141,7 +147,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def summary(self) -> ReportSummary:
-        """Return the known fields of the report, or no fields if it has a different form."""
+        """The known fields of the report, none if it has a different form."""
         try:
             return msgspec.json.decode(self.report, type=ReportSummary)
         except (ValueError, RecursionError):
@@ -149,7 +155,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReportedFinding(msgspec.Struct, frozen=True):
-    """A finding in the report of ``check``."""
+    """A finding of ``check``."""
 
     level: Level
     message: str
@@ -163,7 +169,7 @@ class ReportedFinding(msgspec.Struct, frozen=True):
 
 
 class ReportedStage(msgspec.Struct, frozen=True):
-    """A stage in the report of ``verify``."""
+    """A stage of ``verify``."""
 
     name: str
     verdict: str
@@ -172,14 +178,14 @@ class ReportedStage(msgspec.Struct, frozen=True):
 
 
 class ReportedBranch(msgspec.Struct, frozen=True):
-    """A branch in the report of ``verify``."""
+    """A branch of ``verify``."""
 
     branch: str
     stages: tuple[ReportedStage, ...] = ()
 
 
 class ReportSummary(msgspec.Struct, frozen=True):
-    """The parts of a command's report that summarize it."""
+    """The parts of a report that summarize it."""
 
     verdict: str | None = None
     findings: tuple[ReportedFinding, ...] = ()
@@ -189,7 +195,7 @@ class ReportSummary(msgspec.Struct, frozen=True):
 
 
 class Killed(msgspec.Struct, frozen=True):
-    """The worker of a task ended before the task did; ``timed_out`` if it was ended because of the time limit."""
+    """The worker ended before its task; ``timed_out`` if the time limit ended it."""
 
     reason: str
     timed_out: bool = False

@@ -1,4 +1,4 @@
-"""Worker processes of this machine: N slots with one process each, so that a crash ends only one task."""
+"""Worker processes of this machine, one in each slot, so that a crash ends only one task."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class Slot(Worker):
         super().__init__(partial(work, run), partial(_initialize, prepare, threads))
 
     def receive(self) -> Result | Killed | None:
-        """Return the message of the process: a result, None when the process is ready, or Killed if it has ended.
+        """Return a result, None when the process is ready, or Killed if it has ended.
 
         Raises:
-            RefusedError: the process ended with an error before it was ready; every other process would, too.
+            RefusedError: the process ended with an error before it was ready; every other process
+                would, too.
         """
         try:
             result: Result | None = super().receive()
@@ -42,9 +43,10 @@ class Slot(Worker):
 
 
 class _Running:
-    """The running tasks, each with its slot and its time of submission, by the connection that brings the result.
+    """The running tasks, with slot and time of submission, by the connection that brings the
+    result.
 
-    ``slots`` are all slots, including those without a task.
+    ``slots`` includes those without a task.
     """
 
     def __init__(self, slots: list[Slot]) -> None:
@@ -55,13 +57,13 @@ class _Running:
         self.tasks[slot.submit(task)] = slot, task, time.monotonic()
 
     def list_ready(self, seconds: float | None) -> list[Connection[Task, Result | None]]:
-        """Return the connections that have a message, at once or within ``seconds``; None waits without a limit."""
+        """Return the connections that have a message within ``seconds`` (None: any time)."""
         ready = wait(list(self.tasks), seconds)
         # wait() has an order of its own.
         return [connection for connection in self.tasks if connection in ready]
 
     def wait(self) -> Iterator[tuple[Slot, Task, Result | Killed]]:
-        """Yield the tasks that have ended; tasks with a time limit are checked when it has passed."""
+        """Yield the tasks that have ended; time limits are checked when they have passed."""
         now = time.monotonic()
         left = [
             _time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()
@@ -86,7 +88,7 @@ class _Running:
                 yield slot, task, Killed(reason, timed_out=True)
 
     def close(self) -> None:
-        """End all processes; processes that still work, after an error or interrupt, clean up first."""
+        """End all processes; those that still work clean up first."""
         if os.getpid() != self._owner:  # a copy of the process that started them
             return
         for slot, _, _ in self.tasks.values():
@@ -110,7 +112,7 @@ class _Running:
 
 
 def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | None:
-    """Return the seconds until a worker is ended, or None without a limit; the start of its process does not count."""
+    """Return the seconds left, not counting the start of the process; None without a limit."""
     if task.time_limit is None:
         return None
     begun = max(submitted, slot.begun if slot.begun is not None else now)
@@ -118,14 +120,16 @@ def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | 
 
 
 def _share_cores(jobs: int) -> int:
-    """Return the threads of each worker for matrix products, so that all workers together have one per core."""
+    """Return each worker's threads for matrix products: together one per core."""
     return max(1, (os.cpu_count() or 1) // jobs)
 
 
 def run_in_slots(
     tasks: Iterator[Task], run: Run, prepare: Callable[[], None], jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
-    """Run tasks in ``jobs`` processes and yield each with its outcome as it ends; ``jobs`` + 1 tasks are in memory."""
+    """Run tasks in ``jobs`` processes and yield each with its outcome as it ends; ``jobs`` + 1
+    tasks are in memory.
+    """
     threads = _share_cores(jobs)
     slots = [Slot(run, prepare, threads) for _ in range(jobs)]
     idle, running, following = slots.copy(), _Running(slots), None
@@ -157,7 +161,8 @@ def run_in_slots(
 def _initialize(prepare: Callable[[], None], threads: int) -> None:
     """Prepare a worker process.
 
-    Libraries of linear algebra read their number of threads when numpy is imported; no command has imported it yet.
+    Libraries of linear algebra read their number of threads when numpy is imported; no command has
+    imported it yet.
     """
     for name in THREADS:
         os.environ.setdefault(name, str(threads))

@@ -1,6 +1,4 @@
-"""The summary of a fleet run: counts by outcome, figures over all models, the first failures; all
-results, and an HTML page.
-"""
+"""The summary of a fleet run: counts, figures, the first failures; all results, and an HTML page."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ rect { fill: #47a }
 
 
 class Figure(msgspec.Struct):
-    """A figure of the models' reports or runs: how many models have it, its sum, least and greatest value."""
+    """A figure of reports or runs: its number of models, its sum, least and greatest value."""
 
     count: int = 0
     sum: float = 0
@@ -48,7 +46,6 @@ class Figure(msgspec.Struct):
     max: float = float("-inf")
 
     def add(self, value: float) -> None:
-        """Count a value."""
         self.count += 1
         self.sum += value
         self.min, self.max = min(self.min, value), max(self.max, value)
@@ -69,7 +66,6 @@ class RunSummary(msgspec.Struct):
     sources: dict[tuple[str, str], list[str]] = {}
 
     def add(self, result: Result) -> None:
-        """Count a result."""
         self.skipped += result.was_skipped
         for name, value in all_figures(result).items():
             # Names of figures may come from models, so their number is bounded.
@@ -88,14 +84,13 @@ class RunSummary(msgspec.Struct):
             self.failed += 1
         if len(self.first) < _FIRST:
             error = result.error or result.verdict or _count_errors(result)
-            # A report may be large, and these stay in memory.
+            # Reports may be large, and these stay in memory.
             self.first.append(
                 msgspec.structs.replace(result, error=error, report=msgspec.Raw(b"null"))
             )
 
     @property
     def total(self) -> int:
-        """Return the number of models."""
         return self.done + self.no + self.failed
 
     @property
@@ -110,7 +105,7 @@ def _count_errors(result: Result) -> str:
 
 
 def all_figures(result: Result) -> dict[str, float]:
-    """Return the figures of a result, including its seconds."""
+    """Return the figures, including the seconds."""
     return {"seconds": result.seconds, **result.figures}
 
 
@@ -123,13 +118,11 @@ class Spool:
         self._sources: list[str] = []
 
     def append(self, result: Result) -> None:
-        """Add a result."""
         self._offsets.append(self._file.tell())
         self._sources.append(result.source)
         self._file.write(msgspec.json.encode(result) + b"\n")
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the results as JSON without line breaks, sorted by source."""
         for i in sorted(range(len(self._sources)), key=self._sources.__getitem__):
             self._file.seek(self._offsets[i])
             yield self._file.readline()[:-1]
@@ -137,7 +130,6 @@ class Spool:
         self._file.seek(0, 2)
 
     def results(self) -> Iterator[Result]:
-        """Yield the results, sorted by source."""
         return (msgspec.json.decode(line, type=Result) for line in self.lines())
 
 
@@ -169,7 +161,7 @@ def describe_counts(summary: RunSummary) -> str:
 
 
 def _count_bins(summary: RunSummary, spool: Spool) -> list[tuple[str, Figure, list[int]]]:
-    """Return the figures that vary between models, each with the counts of its values in bins of equal width."""
+    """Return the figures that vary, with counts of their values in bins of equal width."""
     chosen = [
         (name, figure) for name, figure in summary.figures.items() if figure.max > figure.min
     ][:_MOST_HISTOGRAMS]

@@ -30,11 +30,12 @@ _MOST = 5  # collisions that are listed
 class Template(msgspec.Struct, frozen=True):
     """The command of every model; ``name`` is the command's name.
 
-    ``outputs`` pairs options with their contents: the graph, the parameters, the map, or a file with the model's name
-    and this suffix; ``folder`` is a graph whose option names its folder. ``subject`` says what replaces ``{}``.
-    ``takes_params`` says that ``--params`` gives the parameter file. ``extra`` are words to add, and with
-    ``has_report`` stdout is then JSON. With ``has_exports`` some ONNX models have the stems of symbol files, so that
-    the names of their maps keep the suffix. ``kinds`` are the models that the command takes.
+    ``outputs`` pairs options with their contents: the graph, the parameters, the map, or a file
+    with the model's name and this suffix; ``folder`` is a graph whose option names its folder.
+    ``subject`` says what replaces ``{}``. ``takes_params`` says that ``--params`` gives the
+    parameter file. ``extra`` are words to add, and with ``has_report`` stdout is then JSON. With
+    ``has_exports`` some ONNX models have the stems of symbol files, so that the names of their maps
+    keep the suffix. ``kinds`` are the models that the command takes.
     """
 
     words: tuple[str, ...]
@@ -49,7 +50,7 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def holds_model(self) -> bool:
-        """Return whether some word stands for the model or a part of its name."""
+        """Whether some word stands for the model or a part of its name."""
         return any(mark in word for word in self.words for mark in ("{}", "{stem}", "{name}"))
 
 
@@ -87,13 +88,13 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
 
 
 def _fill_word(word: str, values: dict[str, str]) -> str:
-    """Return a word with its marks replaced; a path that begins with a dash does not become an option."""
+    """Replace the marks; a path that begins with a dash does not become an option."""
     text = _fill(word, values)
     return f"./{text}" if text.startswith("-") and word.startswith(("{}", "{stem}")) else text
 
 
 def _fill(word: str, values: dict[str, str]) -> str:
-    """Return a word with its marks replaced; replacements are not searched for further marks."""
+    """Replace the marks; replacements are not searched for further marks."""
     for mark, value in values.items():
         if mark in word:
             return value.join(_fill(part, values) for part in word.split(mark))
@@ -101,7 +102,7 @@ def _fill(word: str, values: dict[str, str]) -> str:
 
 
 def _place(template: Template, content: str, model: FleetModel, out: str) -> str:
-    """Return the path of a model's output; empty for the parameters of a model without any."""
+    """Return the path of an output; empty for the parameters of a model without any."""
     relative = model.relative.removesuffix(".gz")
     if content in ("graph", "folder"):
         return join(out, relative)
@@ -117,7 +118,7 @@ def _place(template: Template, content: str, model: FleetModel, out: str) -> str
 
 
 def note_exports(template: Template, models: Sequence[FleetModel]) -> Template:
-    """Return the template with a note if ONNX models have the stems of symbol files."""
+    """Note whether ONNX models have the stems of symbol files."""
     has_exports = not all(leads_stem(model.graph) for model in models) and bool(
         _find_doubles(models)
     )
@@ -125,14 +126,18 @@ def note_exports(template: Template, models: Sequence[FleetModel]) -> Template:
 
 
 def leads_outside(relative: str, *, on_windows: bool) -> bool:
-    """Return whether a relative path may leave the folder to which it is joined, or means another folder on Windows."""
+    """Whether a relative path may leave the folder to which it is joined, or means another one on
+    Windows.
+    """
     if on_windows and ("\\" in relative or any(part[1:2] == ":" for part in relative.split("/"))):
         return True
     return relative.startswith("/") or ".." in relative.split("/")
 
 
 def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -> None:
-    """Reject models whose outputs would leave ``out`` by their names or by links. Raises RefusedError."""
+    """Reject models whose outputs would leave ``out`` by their names or by links. Raises
+    RefusedError.
+    """
     if not template.outputs:
         return
     on_windows = os.name == "nt" and not is_url(out)
@@ -164,7 +169,7 @@ def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -
 
 
 def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:
-    """Reject outputs that two models would write, and outputs that would replace a file of another model.
+    """Reject outputs that two models would write, or that would replace another model's file.
 
     Raises:
         RefusedError: the first collisions are listed.
@@ -211,7 +216,9 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
 def _find_doubles(
     models: Sequence[FleetModel], fold: Callable[[str], str] = str
 ) -> list[FleetModel]:
-    """Return the models that share a stem, so that their outputs could collide. Takes little memory per model."""
+    """Return the models that share a stem, so that their outputs could collide, with little memory
+    per model.
+    """
     seen: set[int] = set()
     doubles: set[int] = set()
     for model in models:
@@ -225,14 +232,15 @@ def _find_doubles(
 
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
-    """Return whether an output could replace a source, because a source lies below ``out``."""
+    """Whether a source lies below ``out``, where an output could replace it."""
     top = join(real_path(out), "")
     folders = {split(model.graph)[0] for model in models}
     return any(join(real_path(folder), "").startswith(top) for folder in folders)
 
 
 def _identifier(fold: Callable[[str], str]) -> Callable[[str], tuple[str, str]]:
-    """Return a function that maps every spelling of a path to one key; links to folders are followed, each folder once.
+    """Return a function that maps every spelling of a path to one key; links to folders are
+    followed, each folder once.
 
     ``fold`` gives names of the same file the same spelling.
     """

@@ -1,4 +1,6 @@
-"""The work on one model: fingerprint its files, run the command in this process, and measure the run."""
+"""The work on one model: fingerprint its files, run the command in this process, and measure the
+run.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ _GRACE = 5.0  # seconds for a single call of native code after the limit; then t
 
 
 def work(run: Run, task: Task) -> Result:
-    """Run one task in this process and return its result; no exception of the command leaves it."""
+    """Run one task in this process; no exception of the command leaves it."""
     started, cpu = time.perf_counter(), time.process_time()
     graph = params = None
     try:
@@ -103,7 +105,7 @@ def _summarize(
 
 
 def make_unfinished(task: Task, answer: Answer, error: str, seconds: float = 0.0) -> Result:
-    """Return the result of a task whose worker ended before it."""
+    """Return the result of a task whose worker ended."""
     return Result(
         source=clean_text(task.model.graph),
         command=tuple(map(clean_text, task.command)),
@@ -115,12 +117,13 @@ def make_unfinished(task: Task, answer: Answer, error: str, seconds: float = 0.0
 
 
 def clean_text(text: str) -> str:
-    """Return a path or message for a manifest: without secrets of URLs, and with bytes that are not Unicode escaped."""
+    """Return a path or message for a manifest: without secrets of URLs, and with bytes that are not
+    Unicode escaped.
+    """
     return escape_surrogates(redact(text))
 
 
 def _parse_report(stdout: bytes) -> msgspec.Raw | None:
-    """Return the JSON that a command printed, on one line; None if it is not JSON."""
     try:
         return msgspec.Raw(msgspec.json.format(stdout, indent=-1))
     except msgspec.DecodeError:
@@ -128,7 +131,7 @@ def _parse_report(stdout: bytes) -> msgspec.Raw | None:
 
 
 def _find_figures(report: object) -> dict[str, float]:
-    """Return the numbers at the top level of a report and in small objects there, such as counts."""
+    """Return the numbers at the top level of a report and in small objects there."""
     figures: dict[str, float] = {}
     for key, value in report.items() if isinstance(report, dict) else ():
         inner = value.items() if isinstance(value, dict) and len(value) <= _MOST_FIGURES else ()
@@ -144,9 +147,7 @@ def _find_figures(report: object) -> dict[str, float]:
 
 
 def _describe_faults(captured: Captured, source: str) -> str:
-    """Describe the first faults of a command on ``source``, or else return all its messages,
-    without secrets of URLs.
-    """
+    """Describe the first faults on ``source``, else all messages, without secrets of URLs."""
     first = [
         replace(fault, where="") if fault.where == source else fault
         for fault in captured.faults[:_MOST_ERRORS]
@@ -171,7 +172,7 @@ def _limits(task: Task) -> Iterator[None]:
 
 @contextmanager
 def _limit_data(size: int | None) -> Iterator[None]:
-    """Let this process allocate ``size`` more bytes, so that use beyond every estimate raises MemoryError."""
+    """Let this process allocate ``size`` more bytes; more raises MemoryError."""
     if size is None or sys.platform != "linux":
         yield
         return
@@ -190,7 +191,7 @@ def _limit_data(size: int | None) -> Iterator[None]:
 
 
 def _describe_state(path: str, listed: ListedFile | None) -> FileState:
-    """Return the state of a file; for a URL from its listing, if that is complete. Raises InputError."""
+    """Describe a file; one at a URL by its listing, if that is complete. Raises InputError."""
     if is_checkpoint(path):
         return _describe_folder(path)
     if is_url(path):
@@ -212,7 +213,7 @@ def _describe_state(path: str, listed: ListedFile | None) -> FileState:
 
 
 def _describe_folder(path: str) -> FileState:
-    """Return the state of a checkpoint folder, by the names, sizes and times (at URLs tags) of the files in it."""
+    """Describe a checkpoint folder by the names, sizes and times (at URLs tags) of its files."""
     if is_url(path):
         files = [(split(file.path)[1], file.size, file.version) for file in list_remote(path)]
     else:
@@ -226,8 +227,8 @@ def _describe_folder(path: str) -> FileState:
 
 
 def is_unchanged(state: FileState, path: str, listed: ListedFile | None) -> bool:
-    """Return whether a file still has the content of ``state``; a local file is read only if its
-    size or time changed.
+    """Whether a file still has the content of ``state``; a local file is read only if its size or
+    time changed.
     """
     try:
         if state.etag or is_url(path):

@@ -1,1 +1,1 @@
-"""Inspection: the contents of graphs and parameter files as plain data."""
+"""The contents of graphs and parameter files as plain data."""

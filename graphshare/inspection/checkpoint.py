@@ -1,4 +1,4 @@
-"""``inspect FOLDER`` of a checkpoint folder: its shards, tensors and ties, read from headers only."""
+"""``inspect FOLDER`` of a checkpoint folder: shards, tensors and ties, from headers only."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ _HARMLESS: tuple[Kind, ...] = ("index", "twice", "empty", "unlisted")
 
 
 class StatedTie(msgspec.Struct, frozen=True):
-    """Two names that the architecture ties: ``name`` (for example the output layer's) and ``kept`` (the embedding's).
+    """Two names that the architecture ties: ``name`` (for example the output layer's) and ``kept``
+    (the embedding's).
 
-    ``stored`` is ``once`` if only one name is stored, ``twice`` if both are with the same dtype and shape (headers do
-    not tell whether they are equal), else ``unlike``. ``size`` is the size of the second copy in bytes, 0 if there is
-    none.
+    ``stored`` is ``once`` if only one name is stored, ``twice`` if both are with the same dtype and
+    shape (headers do not tell whether they are equal), else ``unlike``. ``size`` is the size of the
+    second copy in bytes, or 0.
     """
 
     name: str
@@ -44,10 +45,10 @@ class StatedTie(msgspec.Struct, frozen=True):
 class CheckpointFacts(ShortRepr, msgspec.Struct, frozen=True):
     """A summary of the headers in a checkpoint folder.
 
-    ``tied`` is the configuration's statement on ties, None if it is absent or contradictory; ``statement`` quotes its
-    place. ``index`` is the name of the index, or None. ``tensors`` counts the names that a loader finds, ``numbers``
-    their elements, ``size`` their bytes; ``dtypes`` has the bytes by dtype. ``remarks`` are the faults of index and
-    shards.
+    ``tied`` is the configuration's statement on ties, None if it is absent or contradictory;
+    ``statement`` quotes its place. ``index`` is the name of the index, or None. ``tensors`` counts
+    the names that a loader finds, ``numbers`` their elements, ``size`` their bytes; ``dtypes`` has
+    the bytes by dtype. ``remarks`` are the faults of index and shards.
     """
 
     folder: str
@@ -65,7 +66,7 @@ class CheckpointFacts(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def generation(self) -> str:
-        """Return a short description of the folder."""
+        """A short description of the folder."""
         return f"checkpoint of {format_count(self.shards, 'shard')}, {self.statement}"
 
 

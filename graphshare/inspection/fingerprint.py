@@ -1,6 +1,8 @@
-"""Digests of a model's structure and of its weights. Equal models have equal digests, however they are written.
+"""Digests of a model's structure and of its weights. Equal models have equal digests, however they
+are written.
 
-docs/formats.md lists the properties that version 1 hashes. That list never changes; a new list gets a new version.
+docs/formats.md lists the properties that version 1 hashes. That list never changes; a new list gets
+a new version.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ VERSION = 1
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
-    """The digests of a model, in hexadecimal digits. ``weights`` is None if the values of weights are not available."""
+    """A model's digests, in hexadecimal digits. ``weights`` is None if the values of weights are
+    not available.
+    """
 
     version: int
     structure: str
@@ -35,8 +39,8 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 class _Part(msgspec.Struct, frozen=True, eq=False):
-    """A graph or a body: its digest, its weights, and the variables that stand for outer values, in
-    the order visited.
+    """The digest of a graph or body, its weights, and the variables for outer values, in the order
+    visited.
     """
 
     digest: bytes
@@ -45,7 +49,8 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 
 
 def fingerprint(model: Model) -> Fingerprint:
-    """Return digests of structure and weights. Names, storage and the order of nodes do not affect them.
+    """Return digests of structure and weights. Names, storage and the order of nodes do not affect
+    them.
 
     Raises:
         RefusedError: the operators of the model's format are unknown.
@@ -119,7 +124,6 @@ class _Walk:
                 self._functions[function] = self.describe(function, arguments)
 
     def describe(self, graph: Graph, inputs: Sequence[Node], stated: Hashable = ()) -> _Part:
-        """Return the description of a graph whose arguments are ``inputs``."""
         digest, weights, captures = sha256(), list[Node](), list[Node]()
         captured, places = set(graph.captures), {node: place for place, node in enumerate(inputs)}
         numbers: dict[Node, int] = {}
@@ -182,7 +186,6 @@ class _Walk:
                 self._met.add(body.graph)
 
     def _describe_bodies(self, node: Node) -> list[tuple[str, _Part, Body]]:
-        """Return the bodies of an operator by name, and the function that it calls."""
         if not node.op:
             return []
         bodies = []
@@ -199,7 +202,7 @@ class _Walk:
 
 
 def _list_entries(node: Node, parts: list[tuple[str, _Part, Body]]) -> list[Entry | None]:
-    """Return the inputs of a node by position, then the values that its bodies capture, in the order visited."""
+    """Return the inputs by position, then the values that bodies capture, in the order visited."""
     operands = list_operands(node)
     while operands and operands[-1] is None:  # an absent input at the end is the same as none
         operands.pop()
@@ -209,7 +212,6 @@ def _list_entries(node: Node, parts: list[tuple[str, _Part, Body]]) -> list[Entr
 def _hash_weights(
     form: NormalForm, weights: Sequence[Node], parameters: ParameterFile | None
 ) -> str | None:
-    """Return the digest of weights, or None if their values are not available."""
     if parameters is None or any(map(parameters.lacks, parameters.records)):
         return None
     records = parameters.by_key()
@@ -228,7 +230,7 @@ def _read_array(reader: ArrayReader, record: Record) -> Hashable:
 
 
 def _describe_type(kind: Any) -> Hashable:
-    """Return the dtype and the sizes of a stated type; the names of sizes do not count."""
+    """Return the dtype and sizes of a stated type; names of sizes do not count."""
     if kind is None:
         return None
     dtype, sizes = kind.parts
@@ -238,7 +240,7 @@ def _describe_type(kind: Any) -> Hashable:
 
 
 def _add(digest: Any, value: object) -> None:
-    """Feed a value to a digest: with its kind and length, so that no two values are the same bytes."""
+    """Feed a value with its kind and length, so that no two values are the same bytes."""
     if isinstance(value, tuple | list):
         digest.update(b"(%d:" % len(value))
         for each in value:

@@ -1,4 +1,4 @@
-"""``inspect DIR``: a few facts about each model in a folder, and arrays of equal bytes in several models.
+"""``inspect DIR``: facts about each model in a folder, and arrays of equal bytes in several models.
 
 One model is in memory at a time.
 """
@@ -30,12 +30,13 @@ from graphshare.text.urls import redact
 
 
 class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
-    """A few facts about a model. If it has ``faults`` it cannot be read, and the other fields are None or empty.
+    """Facts about a model. With ``faults`` it cannot be read, and the other fields are None or
+    empty.
 
-    For a checkpoint folder, ``graph`` is the folder and ``parameters`` the number of tensors; there are no nodes.
-    ``params`` is the parameter file of the newest of ``epochs``. ``parameters`` counts the parameters and auxiliary
-    states, ``numbers`` their elements if the parameter file has them all. ``remarks`` list the places where graph and
-    file do not fit.
+    For a checkpoint folder, ``graph`` is the folder and ``parameters`` the number of tensors; there
+    are no nodes. ``params`` is the parameter file of the newest of ``epochs``. ``parameters``
+    counts the parameters and auxiliary states, ``numbers`` their elements if the parameter file has
+    them all. ``remarks`` list the places where graph and file do not fit.
     """
 
     graph: str
@@ -53,10 +54,11 @@ class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFacts]:
-    """Inspect every model below ``folder`` with its newest parameters, and every checkpoint folder by its headers.
+    """Inspect every model below ``folder`` with its newest parameters, and every checkpoint folder
+    by its headers.
 
-    One model is in memory at a time. A model that cannot be read is among the results, with its faults. ``exclude`` are
-    globs of files to skip.
+    One model is in memory at a time. A model that cannot be read is among the results, with its
+    faults. ``exclude`` are globs of files to skip.
 
     Raises:
         InputError: there is no model; folders cannot be read.
@@ -67,7 +69,7 @@ def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFac
 
 
 def inspect_models(models: list[ModelFiles]) -> Iterator[ModelFacts]:
-    """Yield the facts of each model, in order. A model that cannot be read has faults; the others still follow."""
+    """Yield the facts of each model, in order; one that cannot be read has faults."""
     for files in item_progress(models, "inspecting", "models"):
         yield _inspect_model(files) if files.graph else _inspect_shards(files.path)
 
@@ -119,7 +121,7 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
 
 
 def count_numbers(file: ParameterFile | None, names: Sequence[str]) -> int | None:
-    """Return the sum of the sizes of these parameters, or None if the file lacks one."""
+    """Sum the sizes of these parameters; None if the file lacks one."""
     if file is None:
         return None
     shapes = {split_key(record.key or "")[1]: record.shape for record in file.records}
@@ -132,7 +134,7 @@ def count_numbers(file: ParameterFile | None, names: Sequence[str]) -> int | Non
 
 
 class SharedArrays(ShortRepr, msgspec.Struct, frozen=True):
-    """Arrays of equal bytes in exactly these ``models``; ``size`` counts the bytes of one copy of each."""
+    """Arrays of equal bytes in exactly these ``models``; ``size`` counts one copy of each in bytes."""
 
     models: tuple[str, ...]
     arrays: int
@@ -142,8 +144,8 @@ class SharedArrays(ShortRepr, msgspec.Struct, frozen=True):
 class SharedWeights(ShortRepr, msgspec.Struct, frozen=True):
     """The arrays that ONNX models of a folder have in common, largest group first.
 
-    ``weights`` sums the bytes of all arrays of at least 1,024 bytes; ``distinct`` counts equal arrays once, and a pool
-    saves the difference. ``left`` are models that cannot be read or pooled.
+    ``weights`` sums the bytes of all arrays of at least 1,024 bytes; ``distinct`` counts equal
+    arrays once, and a pool saves the difference. ``left`` are models that cannot be read or pooled.
     """
 
     groups: tuple[SharedArrays, ...]
@@ -153,7 +155,8 @@ class SharedWeights(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def inspect_shared(folder: StrPath, *, exclude: Names = ()) -> SharedWeights:
-    """Find arrays of equal bytes in the ONNX models below ``folder``, and the bytes that a pool would save.
+    """Find arrays of equal bytes in the ONNX models below ``folder``, and the bytes that a pool
+    would save.
 
     All weights are read. ``exclude`` are globs of files to skip.
 
@@ -164,7 +167,7 @@ def inspect_shared(folder: StrPath, *, exclude: Names = ()) -> SharedWeights:
 
 
 def find_shared(models: list[ModelFiles]) -> SharedWeights:
-    """Return the arrays of equal bytes that models have in common; one model is in memory at a time."""
+    """Return the arrays of equal bytes that models have in common."""
     users: dict[Content, dict[str, None]] = {}
     counts: Counter[Content] = Counter()
     left = []

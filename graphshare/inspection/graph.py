@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 class VariableRole(msgspec.Struct, frozen=True):
-    """A variable, its kind and the reason; ``consumers`` counts the inputs it feeds. Implied ones have no ``id``."""
+    """A variable, its kind and the reason; ``consumers`` counts the inputs it feeds. Implied ones
+    have no ``id``.
+    """
 
     id: int | None
     name: str
@@ -43,15 +45,17 @@ class VariableRole(msgspec.Struct, frozen=True):
 
 
 class Inspection(ShortRepr, msgspec.Struct, frozen=True):
-    """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each parameter node once.
+    """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each
+    parameter node once.
 
-    Weights in functions of an ONNX model come last in ``parameters``; they are not nodes of the graph.
+    Weights in functions of an ONNX model come last in ``parameters``; they are not nodes of the
+    graph.
 
-    ``nodes`` counts what the format calls a node (in ONNX no inputs and no initializers), ``ops``
+    ``nodes`` counts the format's own nodes (in ONNX no inputs and no initializers), ``ops``
     the operators by kind; ``implied`` are the variables without nodes that MXNet would add while
     loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and
-    multiply-adds. It is None if the caller, the parameter file and the graph give no shape, or if
-    the shapes in the files contradict each other; ``contradiction`` then says why.
+    multiply-adds. It is None without any given or stored shape, or if the files contradict each
+    other; ``contradiction`` then says why.
     """
 
     generation: str
@@ -69,7 +73,6 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     contradiction: str = ""
 
     def _repr_html_(self) -> str:
-        """Return the facts as tables for notebooks."""
         lists = [
             ("inputs", self.inputs),
             ("parameters", self.parameters),
@@ -87,7 +90,9 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class ModuleNames(msgspec.Struct, frozen=True):
-    """The names that MXNet's ``Module`` needs; ``state_names`` are RNN states that are neither data nor labels."""
+    """The names that MXNet's ``Module`` needs; ``state_names`` are RNN states that are neither data
+    nor labels.
+    """
 
     data_names: list[str]
     label_names: list[str]
@@ -129,7 +134,7 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
 
 
 def list_module_names(graph: Graph, *, held: frozenset[str] | None = None) -> ModuleNames:
-    """Return the names that ``mx.mod.Module(symbol, data_names, label_names, state_names)`` needs for ``graph``."""
+    """Return the names that ``mx.mod.Module(symbol, data_names, label_names, state_names)`` needs."""
     roles = assign_roles(graph, held=held)
     implied = {
         variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)
@@ -157,7 +162,6 @@ def list_module_names(graph: Graph, *, held: frozenset[str] | None = None) -> Mo
 def _pair_with_roles(
     lists: NameLists, roles: Mapping[Node, Role], implied: Mapping[str, Role]
 ) -> list[tuple[str, Role]]:
-    """Return the variables in MXNet's order, each with its role."""
     return [
         (v.name, roles[v.node] if v.node is not None else implied[v.name]) for v in lists.variables
     ]
@@ -166,12 +170,13 @@ def _pair_with_roles(
 def inspect(
     model: Model, *, shapes: Shapes | None = None, as_input: Names = (), as_parameter: Names = ()
 ) -> Inspection:
-    """List arguments, states, outputs, operators and roles; the lists are MXNet's own, in MXNet's order.
+    """List arguments, states, outputs, operators and roles; the lists are MXNet's own, in MXNet's
+    order.
 
-    With ``shapes``, ``shaped`` has the shape of every output, layers, parameter counts and multiply-adds, as far as
-    they follow from ``shapes``, the parameter file and the graph's own annotations. With empty ``shapes`` only the
-    files count; the batch is then 1 if it is the only unknown. For an ONNX model ``shaped`` has the shapes that the
-    file states or ONNX infers.
+    With ``shapes``, ``shaped`` has the shape of every output, layers, parameter counts and
+    multiply-adds, as far as they follow from ``shapes``, the parameter file and the graph's own
+    annotations. With empty ``shapes`` only the files count; the batch is then 1 if it is the only
+    unknown. For an ONNX model ``shaped`` has the shapes that the file states or ONNX infers.
 
     Raises:
         RefusedError: the parameter file's records have no names; a name in ``shapes`` is not a
@@ -200,10 +205,12 @@ def inspect(
 def infer_shapes(
     model: Model, shapes: Shapes, *, as_input: Names = (), as_parameter: Names = ()
 ) -> Shaped:
-    """Infer the shape and dtype of every output, and count parameters and multiply-adds by layer and operator.
+    """Infer the shape and dtype of every output, and count parameters and multiply-adds by layer
+    and operator.
 
     Raises:
-        RefusedError: a name is not a variable; shapes contradict each other; the model's operators are unknown.
+        RefusedError: a name is not a variable; shapes contradict each other; the model's operators
+            are unknown.
     """
     return _infer_shapes(as_checkpoint(model), shapes, as_names(as_input), as_names(as_parameter))
 

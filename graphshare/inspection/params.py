@@ -1,4 +1,6 @@
-"""``params list``, ``show`` and ``stats``: a parameter file from only its headers, its arrays and their statistics."""
+"""``params list``, ``show`` and ``stats``: the headers of a parameter file, its arrays and their
+statistics.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 
 
 class ListedRecord(msgspec.Struct, frozen=True):
-    """A record. ``kind`` is ``arg``, ``aux`` or empty; ``size`` is in bytes of the file, header included."""
+    """A record. ``kind`` is ``arg``, ``aux`` or empty; ``size`` is in bytes of the file, header
+    included.
+    """
 
     key: str | None
     kind: str
@@ -38,10 +42,7 @@ class ListedRecord(msgspec.Struct, frozen=True):
 
 
 class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
-    """The records of a parameter file.
-
-    ``data_size`` is the stored size of the arrays in bytes, without headers and names.
-    """
+    """The records of a parameter file; ``data_size`` is in bytes, without headers and names."""
 
     path: str
     format: str
@@ -52,7 +53,6 @@ class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
     remarks: tuple[Fault, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return the records as a table for notebooks."""
         rows = [
             (a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "", format_bytes(a.size))
             for a in self.arrays
@@ -64,7 +64,8 @@ class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
 def list_params(path: StrPath, *, epoch: Natural | None = None) -> ParameterListing:
     """Return the records of a parameter file, with remarks; no array is read.
 
-    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several.
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has
+    several.
 
     Raises:
         InputError: the file cannot be read.
@@ -102,7 +103,7 @@ def _list_record(record: Record) -> ListedRecord:
 
 
 def _remarks(file: ParameterFile) -> Iterator[Fault]:
-    """Yield the peculiarities of the file that break or surprise readers."""
+    """Yield peculiarities that break or surprise readers."""
     if file.trailing:
         yield Fault(
             f"has {format_count(file.trailing, 'byte')} after the last name; MXNet ignores them, a rewrite drops them",
@@ -131,7 +132,8 @@ class ArrayDetails(msgspec.Struct, frozen=True):
     """One array. ``offset`` is the position of its data in the file, None inside a compressed
     member; ``size`` is in bytes.
 
-    ``tied_to`` is the key whose bytes it shares, ``equal_to`` an earlier key with equal values and its own bytes.
+    ``tied_to`` is the key whose bytes it shares, ``equal_to`` an earlier key with equal values and
+    its own bytes.
     """
 
     key: str | None
@@ -146,7 +148,9 @@ class ArrayDetails(msgspec.Struct, frozen=True):
 
 
 class ParameterDetails(ShortRepr, msgspec.Struct, frozen=True):
-    """The selected arrays of a file. ``repeated`` is the size of arrays that are equal to earlier ones, in bytes."""
+    """The selected arrays of a file. ``repeated`` is the size of arrays that are equal to earlier
+    ones, in bytes.
+    """
 
     path: str
     format: str
@@ -155,7 +159,6 @@ class ParameterDetails(ShortRepr, msgspec.Struct, frozen=True):
     repeated: int
 
     def _repr_html_(self) -> str:
-        """Return the arrays as a table for notebooks."""
         rows = [
             (
                 a.key or "",
@@ -190,7 +193,6 @@ class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
     arrays: tuple[ArrayStatistics, ...]
 
     def _repr_html_(self) -> str:
-        """Return the statistics as a table for notebooks."""
         names = ("min", "max", "mean", "std", "norm")
         rows = [
             (a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "",
@@ -206,8 +208,9 @@ def show_params(
 ) -> ParameterDetails:
     """Return the arrays of the file, and say which are equal; arrays are read in pieces.
 
-    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. ``select``
-    limits the arrays to names that these patterns match; ``leave_out`` excludes names that its patterns match.
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has
+    several. ``select`` limits the arrays to names that these patterns match; ``leave_out`` excludes
+    names that its patterns match.
 
     Raises:
         InputError: the file cannot be read.
@@ -250,9 +253,9 @@ def measure_params(
 ) -> ParameterStatistics:
     """Return the statistics of each array of the file; arrays are read in pieces.
 
-    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. ``select``
-    limits the arrays to names that these patterns match; ``leave_out`` excludes names that its patterns match. Work
-    ends with an error after ``time_limit`` seconds.
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has
+    several. ``select`` limits the arrays to names that these patterns match; ``leave_out`` excludes
+    names that its patterns match. Work ends with an error after ``time_limit`` seconds.
 
     Raises:
         InputError: the file cannot be read.

@@ -1,1 +1,1 @@
-"""Reports of findings in formats for people and CI systems: plain data in, text out."""
+"""Reports of findings for people and CI systems."""

@@ -1,7 +1,8 @@
 """The report formats by name: text for people, JSON, GitHub's annotations, JUnit XML and SARIF.
 
-Text is made of pieces with style names (``error``, ``place``, ``code`` ...); the console chooses their colours. JSON is
-described by ``schemas/report.schema.json``. GitHub shows each workflow command as an annotation of its line.
+Pieces of text have style names (``error``, ``place``, ``code`` ...); the console chooses their
+colours. JSON is described by ``schemas/report.schema.json``. GitHub shows each workflow command as
+an annotation of its line.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import msgspec
 from graphshare.reports.model import Finding, FindingsReport, Level
 from graphshare.text.format import encode_json, escape_control, escape_surrogates
 
-#: A piece of a line: text and the name of its style, empty for plain text.
 _GITHUB_COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
 
 def render(report: FindingsReport, format_: str) -> str:
-    """Return ``report`` in the format called ``format_`` (one of :data:`FORMATS`), ending in a line break."""
+    """Return ``report`` in one of :data:`FORMATS`, ending in a line break."""
     if format_ in _WRITERS:
         return _WRITERS[format_](report)
     text: str = import_module(f"graphshare.reports.{format_}").render(
@@ -30,12 +30,11 @@ def render(report: FindingsReport, format_: str) -> str:
 
 
 def default_format(environment: Mapping[str, str] = os.environ) -> str:
-    """Return ``github`` inside GitHub Actions, ``text`` elsewhere."""
+    """Return ``github`` inside GitHub Actions, else ``text``."""
     return "github" if environment.get("GITHUB_ACTIONS") == "true" else "text"
 
 
 def _render_text(report: FindingsReport) -> str:
-    """Return the report without styles."""
     return f"{report.text}\n"
 
 
@@ -45,7 +44,7 @@ def _render_json(report: FindingsReport) -> str:
 
 
 def _to_plain(report: FindingsReport) -> dict[str, object]:
-    """Return the report as plain data; unknown places are null."""
+    """Return plain data; unknown places are null."""
     plain: dict[str, object] = {
         "version": 1,
         "command": report.command,
@@ -78,7 +77,6 @@ def _to_plain(report: FindingsReport) -> dict[str, object]:
 
 
 def _render_github(report: FindingsReport) -> str:
-    """Return a line for each finding, and one for the whole run."""
     lines = [_format_annotation(finding) for finding in report.findings]
     lines += [
         f"::warning file={escape_property(file)}::{escape_message(reason)}"
@@ -108,12 +106,12 @@ def _format_annotation(finding: Finding) -> str:
 def escape_message(text: str) -> str:
     """Return ``text`` as the message of a workflow command: one line, control characters escaped."""
     escaped = escape_control(escape_surrogates(text), keep="\r\n")
-    # % comes first, because the escapes begin with one.
+    # % comes first, because the escapes begin with it.
     return escaped.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def escape_property(text: str) -> str:
-    """Return ``text`` as the value of a workflow command's property, where colons and commas are escaped too."""
+    """Return ``text`` as a workflow command's property, with colons and commas escaped too."""
     return escape_message(text).replace(":", "%3A").replace(",", "%2C")
 
 

@@ -1,10 +1,9 @@
-"""Write a report as JUnit XML: a suite for each file, a failed case for each finding, one passed case for a clean file.
+"""Write a report as JUnit XML: a suite for each file, a failed case for each finding, one passed
+case for a clean file.
 
-A file that no rule looked at is a skipped case.
-
-Findings that do not make the exit code 1 are not failures: notes, and warnings unless the report is
-strict. They are in the suite's ``system-out``. File and line are in a case's class name and text,
-because the schema has no attributes for them.
+An unchecked file is a skipped case. Findings that do not make the exit code 1 (notes, and warnings
+unless the report is strict) are in the suite's ``system-out``. The schema has no attributes for
+file and line, so they are in a case's class name and text.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ def render(report: FindingsReport) -> str:
 def _format_suite(
     report: FindingsReport, file: str, findings: Sequence[Finding]
 ) -> tuple[int, int, str]:
-    """Return the number of cases of a file, the number of failed ones, and the suite's text."""
     failed = [finding for finding in findings if report.is_failure(finding)]
     notes = [finding for finding in findings if not report.is_failure(finding)]
     cases = [_format_case(file, finding) for finding in failed]

@@ -1,7 +1,6 @@
-"""The contents of a report: findings with a code, a level and a place, the rules of the codes, and the checked files.
+"""The contents of a report: findings, the rules of their codes, and the checked files.
 
 Commands make a :class:`FindingsReport`, and :func:`graphshare.reports.formats.render` writes it.
-Only the counted findings decide the exit code.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Level(str, Enum):
 
 
 class RuleInfo(msgspec.Struct, frozen=True):
-    """The description of a code in plain text: ``summary`` is one line, ``help`` is longer."""
+    """The description of a code: ``summary`` is one line, ``help`` is longer."""
 
     code: str
     name: str
@@ -75,12 +74,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all rules that ran.
+    """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all rules that
+    ran.
 
-    ``ignored`` counts findings suppressed inside files, ``known`` counts findings in a baseline.
-    ``tool_version`` is the version of this package, for formats that record it. ``strict`` makes
-    warnings decide the exit code too. ``unchecked`` are files that no rule looked at, each with the
-    reason.
+    ``ignored`` counts findings suppressed inside files, ``known`` findings in a baseline.
+    ``tool_version`` is this package's. ``strict`` makes warnings decide the exit code too.
+    ``unchecked`` are files that no rule looked at, each with the reason.
     """
 
     command: str
@@ -96,7 +95,7 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Return the findings and their count, as ``check`` prints them."""
+        """The findings and their count, as ``check`` prints them."""
         return "\n".join(
             "".join(escape_control(text) for text, _ in line) for line in style_report(self)
         )
@@ -108,7 +107,6 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.command}: {self.summary()}"
 
     def _repr_html_(self) -> str:
-        """Return the findings as an HTML table for notebooks."""
         rows = [
             (f.level.value, f.code, f.message, f.node or "", f.place, f.hint) for f in self.findings
         ]
@@ -118,7 +116,6 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def count(self, level: Level) -> int:
-        """Return the number of findings of ``level``."""
         return sum(finding.level is level for finding in self.findings)
 
     def exit_code(self, *, strict: bool = False) -> int:
@@ -136,7 +133,6 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def summary(self) -> str:
-        """Return the numbers of findings in one line."""
         counts = [format_count(n, level.value) for level in Level if (n := self.count(level))]
         text = ", ".join(counts) or (
             "no findings" if len(self.unchecked) < len(self.files) else "none was checked"
@@ -167,7 +163,9 @@ def format_path(steps: Iterable[Step]) -> str:
 
 
 def parse_path(text: str) -> tuple[Step, ...] | None:
-    """Return the steps of a JSON path, the inverse of :func:`format_path`; None if ``text`` is not one."""
+    """Return the steps of a JSON path, the inverse of :func:`format_path`; None if ``text`` is not
+    one.
+    """
     if not text.startswith("$"):
         return None
     steps: list[Step] = []
@@ -186,7 +184,7 @@ Piece = tuple[str, str]
 
 
 def style_report(report: FindingsReport) -> Iterator[list[Piece]]:
-    """Yield the report line by line; a hint that the next finding repeats is printed once."""
+    """Yield the lines of a report; a hint that the next finding repeats is printed once."""
     for i, finding in enumerate(report.findings):
         following = report.findings[i + 1] if i + 1 < len(report.findings) else None
         yield from _style_finding(finding, following)

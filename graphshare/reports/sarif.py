@@ -56,7 +56,6 @@ def make_document(report: FindingsReport) -> dict[str, object]:
 
 
 def _describe_unchecked(report: FindingsReport) -> dict[str, object]:
-    """Return the files that no rule looked at, as notifications; nothing where there are none."""
     notifications = [
         {
             "level": "error",
@@ -104,15 +103,17 @@ def _describe_result(finding: Finding, rule: int) -> dict[str, object]:
 
 
 def _hash_finding(finding: Finding) -> str:
-    """Return a fingerprint that does not change when lines move: the hash of code, file, node and message."""
+    """Return a fingerprint that does not change when lines move: the hash of code, file, node and
+    message.
+    """
     # The path is left out: its indices change when a node is inserted before it.
     parts = (finding.code, finding.where, finding.node or "", finding.message)
     return hashlib.sha256("\0".join(map(escape_surrogates, parts)).encode()).hexdigest()[:32]
 
 
 def _format_uri(path: str) -> str:
-    """Return a path as a relative reference, or as a file URI if it is absolute; a URL stays
-    unchanged but for escapes.
+    """Return a path as a relative reference, or as a file URI if it is absolute; a URL is only
+    escaped.
     """
     if is_url(path):
         return quote(path.encode("utf-8", "surrogateescape"), safe=":/?")

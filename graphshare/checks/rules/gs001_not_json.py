@@ -20,7 +20,7 @@ _LINE = re.compile(r"line (\d+) column (\d+)")
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the reasons that the reader gives."""
+    """Yield the reader's reasons."""
     for fault in context.reading.json_faults:
         match = _LINE.fullmatch(fault.path)
         at = (int(match[1]), int(match[2])) if match else (0, 0)

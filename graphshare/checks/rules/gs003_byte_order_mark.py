@@ -13,7 +13,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     fix="removes it",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the mark if there is one."""
+    """Yield the mark."""
     if context.data.startswith(BOM):
         yield Violation(
             "starts with a byte order mark", hint="save it as UTF-8 without BOM", at=(1, 1)

@@ -1,4 +1,4 @@
-"""GS004: escapes that JSON allows and MXNet does not read."""
+"""GS004: escapes of JSON that MXNet does not read."""
 
 import re
 
@@ -22,8 +22,7 @@ def find(context: CheckContext) -> Violations:
     text = context.reading.text
     if text is None or context.reading.json_faults or "\\" not in text:
         return
-    # The expression also consumes valid escapes, so that the second half of one is not taken for
-    # the beginning of another.
+    # The expression also consumes valid escapes: the second half of one must not begin another.
     matches = [match for match in _ESCAPE.finditer(text) if match[1] is not None]
     for i, match in enumerate(matches[:_LIMIT]):
         escape = text[match.start() : match.start() + (6 if match[1] == "u" else 2)]

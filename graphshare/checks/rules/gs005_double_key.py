@@ -1,4 +1,4 @@
-"""GS005: a key that occurs twice in one object."""
+"""GS005: a repeated key."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 

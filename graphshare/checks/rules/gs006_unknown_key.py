@@ -13,7 +13,7 @@ from graphshare.text.names import did_you_mean
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield every such key of graphs and nodes."""
+    """Yield unknown keys of graphs and nodes."""
     for steps, graph in context.documents:
         for key in graph.keys() - GRAPH_KEYS if not GRAPH_KEYS.issuperset(graph) else ():
             yield Violation(

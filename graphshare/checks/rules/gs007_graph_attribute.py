@@ -1,4 +1,4 @@
-"""GS007: graph attributes that are not a pair of a type and a value."""
+"""GS007: graph attributes other than a pair of type and value."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ _TAGS: dict[str, Callable[[object], bool]] = {
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield every graph attribute that MXNet does not read."""
+    """Yield every such attribute."""
     for steps, graph in context.documents:
         for key, value in graph.get("attrs", {}).items():
             message = _fault(key, value)

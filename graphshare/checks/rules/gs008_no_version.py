@@ -1,4 +1,4 @@
-"""GS008: a file newer than the first format generation that has no version."""
+"""GS008: a missing version."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
 
@@ -15,7 +15,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the file if it lacks a version although its generation has one."""
+    """Yield the file if its generation has versions."""
     if context.has_graph and context.graph.version is None and not _is_oldest(context):
         hint = 'add "attrs": {"mxnet_version": ["int", N]} with the version that wrote it, 10901 for 1.9.1'
         yield Violation(
@@ -24,5 +24,5 @@ def find(context: CheckContext) -> Violations:
 
 
 def _is_oldest(context: CheckContext) -> bool:
-    """Whether the file is of 2015: its nodes have ``param``, and it needs no version."""
+    """Whether the file is of 2015: nodes have ``param``, and no version is needed."""
     return any(node.form is not None and "param" in node.form.keys for node in context.graph.nodes)

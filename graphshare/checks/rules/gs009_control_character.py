@@ -1,4 +1,4 @@
-"""GS009: characters that MXNet cannot read inside strings."""
+"""GS009: characters that MXNet cannot read in strings."""
 
 import re
 
@@ -20,7 +20,7 @@ _NAMES = {"\n": "a raw line feed", "\r": "a raw carriage return", "\0": "a NUL"}
     fix="writes line breaks as \\n and \\r; a NUL stays",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the first such character of each string, and NULs written as escapes."""
+    """Yield the first of each string, and escaped NULs."""
     reading = context.reading
     if reading.text is None or reading.json_faults:
         return
@@ -49,7 +49,6 @@ def find(context: CheckContext) -> Violations:
                 hint=hint,
                 at=context.line_index.locate(match.end() - 1),
             )
-            # The rest of the string is skipped: one finding per string is enough, and its quotes
-            # must not begin another string.
+            # One finding per string is enough, and its quotes must not begin another string.
             rest = _REST.match(text, match.end())
             at = rest.end() if rest else len(text)

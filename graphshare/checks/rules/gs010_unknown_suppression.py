@@ -16,7 +16,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield every suppressed code that belongs to no rule."""
+    """Yield suppressed codes of no rule."""
     for steps, node in context.nodes():
         for code in read_suppressed_codes(node) if KEY in node.attrs else ():
             if not is_known_code(code):

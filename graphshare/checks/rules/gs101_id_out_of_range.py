@@ -11,6 +11,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield every such id of inputs, control dependencies, heads and ``arg_nodes``."""
+    """Yield the ids of inputs, control dependencies, heads and ``arg_nodes``."""
     for fault in (*context.reading.id_faults, *context.reading.missing_arguments):
         yield Violation.of_fault(fault)

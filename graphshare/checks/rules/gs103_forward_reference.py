@@ -24,7 +24,7 @@ from graphshare.ir.graph import Node
     fix="puts the nodes in order",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each node that refers to a later one."""
+    """Yield nodes that refer to later ones."""
     for steps, graph in context.graphs:
         seen: set[Node] = set()
         for i, node in enumerate(graph.nodes):

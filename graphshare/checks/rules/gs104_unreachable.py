@@ -21,7 +21,7 @@ from graphshare.ir.walk import reachable
     fix="drops it, as MXNet does",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each node that no head needs."""
+    """Yield nodes that no head needs."""
     for steps, graph in context.graphs:
         needed = set(reachable(graph) if steps else context.reachable)
         for i, node in enumerate(graph.nodes):

@@ -13,7 +13,7 @@ from graphshare.text.format import format_count
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield every input and head that takes such an output."""
+    """Yield the inputs and heads that take it."""
     for steps, consumer, entry, count in find_missing_outputs(context):
         source = f"{entry.node.name!r} ({entry.node.operator_text})"
         message = (

@@ -22,7 +22,7 @@ _WRONG = {**variable("b"), "inputs": [[0, 0, 0]]}
     passes=symbol(variable("data"), operator("relu", "a", 0)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each such variable."""
+    """Yield such variables."""
     for steps, node in context.nodes():
         if node.is_variable and node.inputs:
             hint = "a variable takes its value from outside; should it be an operator?"

@@ -12,6 +12,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     fix="writes the list that follows from the nodes",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each id that names an operator."""
+    """Yield the ids of operators."""
     for fault in context.reading.operator_arguments:
         yield Violation.of_fault(fault)

@@ -14,7 +14,7 @@ from graphshare.text.format import format_count
     fix="writes the list that follows from the nodes",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the list of each graph if it disagrees with the nodes."""
+    """Yield lists that disagree with the nodes."""
     for steps, graph in (
         context.documents if context.has_graph else ()
     ):  # other ids are GS101 and GS107

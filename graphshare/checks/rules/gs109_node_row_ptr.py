@@ -7,7 +7,7 @@ from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
 from graphshare.text.format import format_count
 
-# The number of outputs of these depends on the build (oneDNN keeps a workspace), so both counts are valid.
+# oneDNN keeps a workspace as an output, so the count depends on the build.
 _BUILD_DEPENDENT = frozenset(("Pooling", "_contrib_quantized_pooling", "LRN"))
 
 
@@ -20,7 +20,7 @@ _BUILD_DEPENDENT = frozenset(("Pooling", "_contrib_quantized_pooling", "LRN"))
     fix="writes the sum that follows from the nodes, or omits it where an operator is unknown",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each list that is not a running sum, or miscounts the outputs of a node."""
+    """Yield lists that are not running sums or miscount a node's outputs."""
     graphs = dict(context.graphs)
     for steps, document in context.documents:
         sums: Sequence[int] | None = document.get("node_row_ptr")
@@ -47,7 +47,7 @@ def _fault(context: CheckContext, sums: Sequence[int], nodes: Sequence[Node]) ->
 
 
 def _is_possible(context: CheckContext, node: Node, count: int) -> bool:
-    """Whether an operator has that many outputs in any build of MXNet."""
+    """Whether any build of MXNet has that many outputs."""
     if node.is_variable:
         return count == 1
     outputs = context.facts(node).outputs

@@ -11,7 +11,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the empty list of heads."""
+    """Yield the empty list."""
     if context.has_graph and not context.graph.heads:
         yield Violation(
             "has no outputs", ("heads",), hint="list the output entries, as [[id, 0, 0]]"

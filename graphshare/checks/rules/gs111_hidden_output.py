@@ -1,4 +1,4 @@
-"""GS111: an output that has no name."""
+"""GS111: an output without a name."""
 
 from graphshare.checks.rule import (
     CheckContext,
@@ -30,7 +30,7 @@ from graphshare.checks.rule import (
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield every input and head that takes one."""
+    """Yield the inputs and heads that take one."""
     for steps, consumer, entry in context.later_outputs():
         source = entry.node
         outputs = None if source.is_variable else context.facts(source).outputs

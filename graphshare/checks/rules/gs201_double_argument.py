@@ -24,7 +24,7 @@ from graphshare.checks.rule import (
     passes=symbol(variable("x"), operator("elemwise_add", "sum", 0, 0)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each argument whose name an earlier one has."""
+    """Yield repetitions."""
     arguments = [(v.name, owner) for v, owner in context.variables if not v.auxiliary]
     for name, first, later in find_repeats(arguments):
         message = (

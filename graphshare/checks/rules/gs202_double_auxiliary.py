@@ -12,7 +12,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, batch_no
     passes=batch_norm(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each auxiliary state whose name an earlier one has."""
+    """Yield repetitions."""
     for name, first, later in find_repeats(
         [(v.name, owner) for v, owner in context.variables if v.auxiliary]
     ):

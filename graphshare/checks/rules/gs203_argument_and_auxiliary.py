@@ -11,7 +11,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, batch_no
     passes=batch_norm(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each auxiliary state that has an argument's name."""
+    """Yield the auxiliary states."""
     arguments = set(context.name_lists.arguments)
     for variable, owner in context.variables:
         if variable.auxiliary and variable.name in arguments and variable.name:

@@ -25,7 +25,7 @@ from graphshare.checks.rule import (
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each head whose output has an earlier one's name."""
+    """Yield repetitions among the heads."""
     named = [(output_name(entry), (i, entry.node)) for i, entry in enumerate(context.graph.heads)]
     for name, first, (i, node) in find_repeats(named):
         hint = "rename one of the operators" if first[1] is not node else "list the output once"

@@ -21,7 +21,7 @@ from graphshare.checks.rule import (
     passes=symbol(variable("data"), operator("relu", "a", 0), operator("relu", "b", 1)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator with the name of an earlier one."""
+    """Yield repetitions."""
     operators = [(node.name, node) for node in context.reachable if not node.is_variable]
     for name, first, later in find_repeats(operators):
         message = f"the operator {name!r} has the name of node {context.ids[first]}"

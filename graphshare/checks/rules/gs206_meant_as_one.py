@@ -33,14 +33,14 @@ _ATTRS = {"num_hidden": "2", "no_bias": "True"}
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each parameter that has the name and the use of an earlier one: the same input of an
-    operator of the same kind.
+    """Yield parameters with the name and use of an earlier one: the same input of the same kind of
+    operator.
     """
     first: dict[tuple[str, str], Node] = {}
     for node, role in context.parameters:
         if not node.name or role.user is None:
             continue
-        # The use is part of the key, because GS201 reports equal names at different inputs.
+        # GS201 reports equal names at different inputs.
         original = first.setdefault((node.name, role.why + role.user.op), node)
         if original is not node:
             message = f"{node.name!r} and node {context.ids[original]} are two parameters with the same name and use"

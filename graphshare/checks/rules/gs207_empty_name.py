@@ -14,7 +14,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each node with an empty name."""
+    """Yield nameless nodes."""
     for node in context.graph.nodes:
         if not node.name:
             subject = "a variable" if node.is_variable else f"an operator ({node.op})"

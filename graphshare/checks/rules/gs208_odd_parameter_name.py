@@ -1,4 +1,4 @@
-"""GS208: a parameter that is not named like the others of its operator."""
+"""GS208: an operator whose parameters are not named alike."""
 
 from graphshare.checks.graph_facts import find_parameters
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
@@ -12,7 +12,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator whose own parameters have different stems."""
+    """Yield operators whose own parameters have different stems."""
     users = context.consumers
     for node in context.reachable:
         named = (context.facts(node).formals or ()) if not node.is_variable else ()

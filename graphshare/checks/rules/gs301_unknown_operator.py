@@ -23,7 +23,7 @@ from graphshare.text.names import did_you_mean
     passes=symbol(variable("data"), operator("relu", "a", 0)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each node of such an operator."""
+    """Yield nodes of such operators."""
     for steps, node in context.operators():
         if not context.facts(node).registered and node.op != "Custom":
             if (

@@ -20,7 +20,7 @@ from graphshare.ops.registry import canonical
     passes=symbol(variable("data"), operator("_mul_scalar", "a", 0, scalar="2")),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each Custom node."""
+    """Yield Custom nodes."""
     for steps, node in context.operators():
         if canonical(node.op) == "Custom":
             kind = node.attrs.get("op_type", "")

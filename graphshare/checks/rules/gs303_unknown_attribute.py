@@ -16,7 +16,7 @@ _FREE = "keys that begin and end with two underscores are free"
     passes=dense().replace('"num_hidden": "2"', '"num_hidden": "2", "no_bias": "False"'),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each such attribute."""
+    """Yield such attributes."""
     for steps, node, fault in find_attribute_faults(context, "unknown"):
         signature = find_signature(node)
         names = (

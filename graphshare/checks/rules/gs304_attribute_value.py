@@ -1,4 +1,4 @@
-"""GS304: the value of an attribute cannot be read."""
+"""GS304: an unreadable attribute."""
 
 from graphshare.checks.graph_facts import find_attribute_faults
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
@@ -12,6 +12,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each such attribute, and attributes that contradict each other."""
+    """Yield unreadable and contradictory attributes."""
     for steps, node, fault in find_attribute_faults(context, "unreadable", "constraint"):
         yield Violation(fault.message, steps, node)

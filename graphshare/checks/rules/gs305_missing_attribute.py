@@ -1,4 +1,4 @@
-"""GS305: a required attribute is missing."""
+"""GS305: a missing attribute."""
 
 from graphshare.checks.graph_facts import find_attribute_faults, find_reshapes_without_shape
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, dense
@@ -12,7 +12,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each missing attribute."""
+    """Yield required attributes that are missing."""
     for steps, node, fault in find_attribute_faults(context, "missing"):
         yield Violation(fault.message, steps, node)
     for steps, node in find_reshapes_without_shape(context):

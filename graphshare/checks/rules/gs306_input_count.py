@@ -13,7 +13,7 @@ from graphshare.text.format import format_count
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator whose number of inputs differs from the number that its attributes require."""
+    """Yield operators whose inputs are not as many as their attributes require."""
     for steps, node, formals in find_wrong_input_counts(context):
         count = len(node.inputs)
         names = ", ".join(formals[:8]) or "none"

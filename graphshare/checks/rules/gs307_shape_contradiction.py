@@ -1,4 +1,4 @@
-"""GS307: shapes that contradict each other."""
+"""GS307: contradictory shapes."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -63,7 +63,7 @@ def find(context: CheckContext) -> Violations:
 
 
 def _suggest_convention(shapes: Shapes) -> str:
-    """Return a hint that names the Poolings that would fit if they rounded the other way: MXNet of 2015 rounded up."""
+    """Name the Poolings that would fit if they rounded the other way: MXNet of 2015 rounded up."""
     graph = shapes.graph
     if graph is None:
         return ""

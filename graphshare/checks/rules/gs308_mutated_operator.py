@@ -26,7 +26,7 @@ _NAMES = ("data", "bn_gamma", "bn_beta", "bn_moving_mean")
     passes=batch_norm(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each auxiliary slot that is fed by an operator."""
+    """Yield such auxiliary slots."""
     for steps, node in context.operators():
         facts = context.facts(node)
         for slot in facts.slots:

@@ -1,4 +1,4 @@
-"""GS309: a shape for a variable that does not exist."""
+"""GS309: a shape for a missing variable."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ from graphshare.text.names import did_you_mean, find_numbered
     passes=Example(dense(), shapes={"data": (1, 3)}),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each name of ``--shape`` that no variable has."""
+    """Yield names of ``--shape`` that no variable has."""
     if context.has_graph and context.given_shapes:
         known = [variable.name for variable in context.name_lists.variables]
         same = {name: [name] * count for name, count in Counter(known).items()}

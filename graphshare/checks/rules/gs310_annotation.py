@@ -1,4 +1,4 @@
-"""GS310: an annotation that MXNet or its Python side cannot read."""
+"""GS310: an annotation that MXNet or its Python interface cannot read."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from graphshare.ops.attributes import read_value
     passes=dense().replace('"num_hidden": "2"', '"__lr_mult__": "0.1", "num_hidden": "2"'),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each annotation whose value cannot be read."""
+    """Yield unreadable annotations."""
     for steps, node in context.nodes():
         for key, value in node.attrs.items():
             # Files before 1.0 have some annotations without underscores.

@@ -1,4 +1,4 @@
-"""GS311: one operator that, unlike all others of its kind, lacks an attribute or has a different value."""
+"""GS311: one operator that differs from all others of its kind in an attribute."""
 
 from collections import Counter
 
@@ -35,7 +35,7 @@ def _chain(last: dict[str, str]) -> str:
     passes=_chain({"alpha": "0.2", "beta": "0.5"}),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each such operator of the outermost graph."""
+    """Yield such operators of the outermost graph."""
     kinds: dict[str, list[Node]] = {}
     for node in context.reachable:
         if not node.is_variable:

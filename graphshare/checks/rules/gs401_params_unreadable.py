@@ -19,6 +19,6 @@ from graphshare.checks.rule import (
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the reasons that the reader gives."""
+    """Yield the reader's reasons."""
     for fault in context.params_faults:
         yield Violation(fault.message, hint=fault.hint, record=fault.path)

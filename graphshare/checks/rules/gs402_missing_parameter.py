@@ -1,4 +1,4 @@
-"""GS402: a parameter that the parameter file does not contain."""
+"""GS402: a parameter without a record."""
 
 from graphshare.checks.rule import (
     DENSE_RECORDS,
@@ -20,7 +20,7 @@ from graphshare.text.names import did_you_mean
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each parameter and auxiliary state without a record."""
+    """Yield parameters and auxiliary states without a record."""
     if context.params is None or not (context.params.named or not context.params.records):
         return
     unused = [name for name in context.records_by_name if name not in context.prefixes]

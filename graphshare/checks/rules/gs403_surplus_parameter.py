@@ -21,7 +21,7 @@ from graphshare.text.names import did_you_mean
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each record that matches no variable."""
+    """Yield records of no variable."""
     if not context.has_graph:
         return
     missing = [name for name in context.expected_parameters if name not in context.records_by_name]

@@ -23,7 +23,7 @@ _VAR = ExampleRecord("aux:bn_moving_var", (3,))
     fix="rewrites the parameter file with the right key",
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each record whose prefix does not fit its variable."""
+    """Yield records whose prefix does not fit."""
     for record, key in context.misfiled_records:
         hint = "the graph decides: a variable that an operator writes into is auxiliary"
         yield Violation(f"{record.key!r} should be {key!r}", hint=hint, record=record.place)

@@ -1,4 +1,4 @@
-"""GS406: the shape of a record differs from the graph's."""
+"""GS406: a record's shape differs from the graph's."""
 
 from graphshare.checks.rule import (
     DENSE_RECORDS,
@@ -23,7 +23,7 @@ from graphshare.text.format import format_dims
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each record that contradicts the shapes inferred from the graph alone."""
+    """Yield records that contradict the shapes inferred from the graph alone."""
     inferred = context.once(find_shapes) if context.params is not None else None
     alone = inferred.alone if inferred is not None else None
     if inferred is None or alone is None or isinstance(alone, Fault):

@@ -1,4 +1,4 @@
-"""GS407: the dtype of a record does not fit the graph."""
+"""GS407: a record's dtype does not fit the graph."""
 
 from graphshare.checks.rule import (
     DENSE_RECORDS,
@@ -28,8 +28,8 @@ _FLAGS = {
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each record that contradicts its variable's ``__dtype__``, and the first operator whose
-    inputs do not match.
+    """Yield records that contradict ``__dtype__``, and the first operator whose inputs do not
+    match.
     """
     inferred = context.once(find_shapes) if context.params is not None else None
     if inferred is None:

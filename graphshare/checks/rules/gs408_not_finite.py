@@ -24,7 +24,7 @@ from graphshare.text.format import format_count
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each array that contains such values."""
+    """Yield arrays with such values."""
     for place, count, size in find_non_finite(context):
         hint = "training diverged, or the file is damaged"
         yield Violation(

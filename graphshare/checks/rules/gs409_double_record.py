@@ -20,7 +20,7 @@ from graphshare.checks.rule import (
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each record whose key an earlier one has."""
+    """Yield repetitions."""
     for key, first, later in find_repeats([(record.key, record) for record in context.records]):
         message = f"has the key {key!r} of record {first.number}; MXNet keeps the last"
         yield Violation(message, hint="remove the wrong one", record=later.place)

@@ -1,4 +1,4 @@
-"""GS410: a record without an array that MXNet can use."""
+"""GS410: a record that MXNet cannot use."""
 
 from graphshare.checks.record_values import find_unreadable
 from graphshare.checks.rule import (
@@ -25,7 +25,7 @@ from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each record that was never filled, has a dtype MXNet does not load, or cannot be decoded."""
+    """Yield records that were never filled, have a dtype MXNet does not load, or cannot be decoded."""
     for record in context.records:
         if record.shape is None:
             yield Violation(

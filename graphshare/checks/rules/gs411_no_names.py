@@ -19,7 +19,7 @@ from graphshare.checks.rule import (
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the file if its records have no names."""
+    """Yield the file."""
     if context.params is not None and context.params.records and not context.params.named:
         hint = "save it with names (mx.nd.save of a dict)"
         yield Violation(

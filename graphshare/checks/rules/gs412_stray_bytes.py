@@ -1,4 +1,4 @@
-"""GS412: bytes after the last name of a parameter file, or a header that MXNet does not write."""
+"""GS412: stray bytes in a parameter file."""
 
 from graphshare.checks.rule import (
     DENSE_RECORDS,
@@ -21,7 +21,7 @@ from graphshare.text.format import format_count
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the bytes that have no meaning."""
+    """Yield bytes after the last name, headers that MXNet does not write, and undecodable names."""
     file = context.params
     if file is None:
         return

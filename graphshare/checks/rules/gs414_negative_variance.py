@@ -24,7 +24,7 @@ _REST = tuple(ExampleRecord(f"{kind}:bn_{formal}", (3,)) for kind, formal in (("
     passes=Example(batch_norm(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,)))),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each moving variance that contains a negative value."""
+    """Yield moving variances with a negative value."""
     if context.params is None:
         return
     names = dict.fromkeys(

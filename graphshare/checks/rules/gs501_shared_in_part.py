@@ -1,4 +1,4 @@
-"""GS501: an operator that shares only some of its parameters with another."""
+"""GS501: an operator that shares only some of its parameters."""
 
 from graphshare.checks.graph_facts import find_sharing_pairs
 from graphshare.checks.rule import (
@@ -32,8 +32,8 @@ _ATTRS = {"num_hidden": "2"}
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator that shares its weight but not its bias with an earlier one of its kind;
-    gamma and beta likewise.
+    """Yield operators that share only one of weight and bias, or of gamma and beta, with an earlier
+    one.
     """
     for pair in find_sharing_pairs(context, ("weight", "bias", "gamma", "beta")):
         if pair.separate:

@@ -33,7 +33,9 @@ def _twins(*names: str) -> str:
     passes=_twins(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each normalization that shares one pair with an earlier one but not the other, or half a pair."""
+    """Yield normalizations that share one pair but not the other with an earlier one, or half a
+    pair.
+    """
     for pair in find_sharing_pairs(context, (*_SCALE, *_STATISTICS)):
         statistics = [formal for formal in pair.shared if formal in _STATISTICS]
         own = [formal for formal in pair.separate if formal in _STATISTICS]

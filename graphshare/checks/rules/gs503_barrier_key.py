@@ -42,7 +42,7 @@ def _pair(second: str) -> str:
     passes=_pair("b"),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator whose key an earlier one has."""
+    """Yield repetitions."""
     keyed = [(node.attrs.get(_KEY, ""), node) for node in context.reachable if node.op == _OP]
     for key, first, later in find_repeats(keyed):
         message = f"has the key {key!r} of {first.name!r}"

@@ -1,4 +1,4 @@
-"""GS504: a suffix after the ending that MXNet looks for."""
+"""GS504: a suffix after an ending that MXNet recognizes."""
 
 from graphshare.analysis.roles import SUFFIXES
 from graphshare.checks.graph_facts import INNER_FORMAL
@@ -13,7 +13,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense().replace("fc_weight", "b_fc_weight"),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each parameter whose name continues after such an ending."""
+    """Yield parameters with such names."""
     for node, _ in context.parameters:
         if "__init__" in node.attrs or node.name.endswith(SUFFIXES):
             continue

@@ -13,7 +13,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=dense(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each parameter whose name has none of the endings that MXNet knows, and no ``__init__``."""
+    """Yield parameters without ``__init__`` or an ending that MXNet recognizes."""
     for node, role in context.parameters:
         if "__init__" in node.attrs or not node.name:
             continue

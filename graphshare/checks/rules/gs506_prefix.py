@@ -1,4 +1,4 @@
-"""GS506: a prefix before the beginning that MXNet looks for."""
+"""GS506: a prefix before a beginning that MXNet recognizes."""
 
 from graphshare.checks.rule import (
     CheckContext,
@@ -33,7 +33,7 @@ def _upsampling(name: str) -> str:
     passes=_upsampling("upsampling0"),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each parameter whose name contains a beginning that MXNet looks for, but does not start with it."""
+    """Yield parameters with such names."""
     for node, _ in context.parameters:
         if "__init__" in node.attrs:
             continue

@@ -1,8 +1,8 @@
-"""GS507: a parameter whose name suggests another use."""
+"""GS507: a name that suggests another use."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, batch_norm, check_rule
 
-# The use that the ending of a name suggests; MXNet has two names for statistics.
+# MXNet has two names for statistics.
 _USE_BY_ENDING = {
     "weight": "weight",
     "bias": "bias",
@@ -24,7 +24,7 @@ _USE_BY_FORMAL = {**_USE_BY_ENDING, "mean": "mean", "var": "variance"}
     passes=batch_norm(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each parameter that an operator uses for something other than its name suggests."""
+    """Yield parameters used for something other than their names suggest."""
     for node in context.reachable:
         for k, (formal, entry) in enumerate(context.list_named_inputs(node)):
             if formal not in _USE_BY_FORMAL:

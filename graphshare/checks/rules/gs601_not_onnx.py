@@ -1,4 +1,4 @@
-"""GS601: an ONNX model that cannot be read, or whose nodes are not in topological order."""
+"""GS601: an ONNX model that is unreadable or not in topological order."""
 
 import msgspec
 
@@ -13,12 +13,12 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=relu(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the reasons that the reader gives, or the first value that is read before it is defined."""
+    """Yield the reader's reasons, or the first value that is read before it is defined."""
     faults = list(context.reading.model_faults)
     if context.has_graph:
         from graphshare.formats.onnx.stored import (
             get_source,
-        )  # start-up: symbol files need no other format
+        )  # start-up
 
         source = get_source(context.graph)
         if source.file.disorder is not None and context.graph.nodes == source.nodes:  # as read

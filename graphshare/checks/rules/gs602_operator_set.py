@@ -13,12 +13,12 @@ from graphshare.reports.model import Steps
     passes=relu(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the operators of each domain that the model, or the function that they are in, does not import."""
+    """Yield the operators of each domain that the model, or their function, does not import."""
     from graphshare.formats.onnx.statements import (
         list_calls,
         name_function,
         read_functions,
-    )  # start-up: as in GS603
+    )  # start-up
     from graphshare.formats.onnx.stored import get_source
 
     known = get_source(context.graph).opsets

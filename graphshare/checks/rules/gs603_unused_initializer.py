@@ -21,10 +21,10 @@ from graphshare.checks.rule import (
     passes=model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each initializer of the graph that neither an operator nor an output uses."""
+    """Yield initializers that neither an operator nor an output uses."""
     from graphshare.checks.onnx_facts import (
         is_constant,
-    )  # start-up: symbol files need no other format
+    )  # start-up
 
     used = {entry.node for node in context.graph.nodes for entry in node.inputs}
     used |= {entry.node for entry in context.graph.heads}

@@ -1,4 +1,4 @@
-"""GS604: operators of an ONNX model that no output needs."""
+"""GS604: unneeded operators of an ONNX model."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, apply, check_rule, relu
 
@@ -11,7 +11,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, apply, c
     passes=relu(),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator that no output of the graph needs."""
+    """Yield operators that no output needs."""
     needed = set(context.reachable)
     for node in context.graph.nodes:
         if node.op and node not in needed:

@@ -30,7 +30,7 @@ from graphshare.ir.graph import Node
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator with the name of an earlier one."""
+    """Yield repetitions."""
     for _, graph in context.graphs:
         first: dict[str, Node] = {}
         for node, label in graph.source.list_labels(graph).items():

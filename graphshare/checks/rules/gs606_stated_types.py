@@ -1,4 +1,4 @@
-"""GS606: types of values that are missing, or that contradict each other."""
+"""GS606: missing or contradictory types of values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from graphshare.formats.facets import StaticType
     passes=relu(value(13, "y", 2)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield inputs and outputs without a type, and values with two types (stated or inferred) that
-    exclude each other.
+    """Yield inputs and outputs without a type, and values whose stated and inferred types exclude
+    each other.
     """
     from graphshare.checks.onnx_facts import (
         infer_independently,
         list_incomplete,
         list_stated_types,
-    )  # start-up: as in GS602
+    )  # start-up
 
     for end, node, missing in list_incomplete(context.graph):
         hint = "state it; where only the size is unknown, give that a name"

@@ -1,4 +1,4 @@
-"""GS607: external data that is not there."""
+"""GS607: missing external data."""
 
 import os
 
@@ -30,11 +30,11 @@ from graphshare.formats.params.records import WEIGHTS_HINT
     passes=model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each file of data that does not exist or is too short, changed pools, and files that are links."""
+    """Yield files that do not exist or are too short, changed pools, and files that are links."""
     from graphshare.formats.onnx.external import (
         find_missing_data,
         list_outside,
-    )  # start-up: symbol files need no other format
+    )  # start-up
     from graphshare.formats.onnx.pool import find_changed_pools
 
     is_whole = True

@@ -1,4 +1,4 @@
-"""GS608: statements on values that do not exist."""
+"""GS608: statements on missing values."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, relu, value
 
@@ -11,10 +11,10 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=relu(value(13, "y", 2)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each message on a value that no operator, input or initializer defines."""
+    """Yield messages on values that no operator, input or initializer defines."""
     from graphshare.checks.onnx_facts import (
         list_stale,
-    )  # start-up: symbol files need no other format
+    )  # start-up
 
     for part, message in list_stale(context.graph):
         yield Violation(

@@ -1,4 +1,4 @@
-"""GS609: functions that are defined twice, damaged, or called with too many arguments."""
+"""GS609: repeated, damaged or misused functions."""
 
 from graphshare.checks.rule import (
     CheckContext,
@@ -22,12 +22,14 @@ _OPSET = field(8, field(1, "own") + field(2, 1))
     passes=relu(more=_OPSET + function("f") + function("g")),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield functions with the name of an earlier one, unreadable functions, and calls that do not fit."""
+    """Yield functions with the name of an earlier one, unreadable functions, and calls that do not
+    fit.
+    """
     from graphshare.formats.onnx.statements import (
         key_of_call,
         name_function,
         read_functions,
-    )  # start-up: as in GS602
+    )  # start-up
 
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
     for i, (key, stored) in enumerate(read_functions(context.graph)):

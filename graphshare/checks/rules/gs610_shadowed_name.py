@@ -1,4 +1,4 @@
-"""GS610: a value of a body with the name of an outer value."""
+"""GS610: a body's value with the name of an outer value."""
 
 from graphshare.checks.rule import (
     CheckContext,
@@ -31,10 +31,10 @@ def _choose(name: str) -> bytes:
     passes=_choose("own"),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each value of a body that hides an outer value."""
+    """Yield each such value."""
     from graphshare.checks.onnx_facts import (
         list_shadows,
-    )  # start-up: symbol files need no other format
+    )  # start-up
 
     hint = "give the value of the body a name of its own"
     for steps, node, name, is_refused in list_shadows(context.graph):

@@ -41,12 +41,12 @@ def _add(size: int) -> bytes:
     runs_after_errors=False,
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the complaint of the checker, or a note that it is not installed."""
+    """Yield the checker's complaint, or a note that it is not installed."""
     if not context.has_graph:
         return
     from graphshare.formats.onnx.inference import (
         is_installed,
-    )  # start-up: symbol files need no other format
+    )  # start-up
     from graphshare.formats.onnx.value_types import find_refusal
 
     if not is_installed():

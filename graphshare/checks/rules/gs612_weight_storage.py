@@ -1,4 +1,4 @@
-"""GS612: weights that are in a model twice, or in Constants."""
+"""GS612: weights stored twice, or in Constants."""
 
 from collections.abc import Iterator
 
@@ -42,14 +42,14 @@ def _add_two(size: int) -> bytes:
     passes=_add_two(255),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the bytes that a tie of equal weights would save, and whether Constants have more than
-    half of all weights.
+    """Yield the bytes that tying equal weights saves, and Constants with more than half of all
+    weights.
     """
     if context.params is None:
         return
     from graphshare.checks.onnx_facts import (
         is_constant,
-    )  # start-up: symbol files need no other format
+    )  # start-up
 
     records = {record.name: record.record for record in context.records}
     total = sum(record.data_size for record in records.values())
@@ -80,7 +80,7 @@ def find(context: CheckContext) -> Violations:
 
 
 def _find_repeats(context: CheckContext, records: dict[str, Record]) -> Iterator[tuple[int, str]]:
-    """Yield the size and the name of each weight with the bytes of another one, and that one's name."""
+    """Yield the size and name of each repeated weight, and the name of the first one."""
     from graphshare.rewrite.detect import detect  # start-up: it reads arrays and needs numpy
 
     for candidates in detect(context.graph, params=context.params):

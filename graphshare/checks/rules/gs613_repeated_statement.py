@@ -1,4 +1,4 @@
-"""GS613: several statements on one value, or metadata with one key."""
+"""GS613: repeated statements on a value, or metadata keys."""
 
 from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, relu, value
 
@@ -11,10 +11,10 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     passes=relu(value(13, "y", 2)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each entry whose value or key a later entry of the list repeats."""
+    """Yield entries that a later entry of the list repeats."""
     from graphshare.checks.onnx_facts import (
         list_repeated,
-    )  # start-up: symbol files need no other format
+    )  # start-up
 
     for steps, name in list_repeated(context.graph):
         yield Violation(

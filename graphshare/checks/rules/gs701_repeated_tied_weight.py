@@ -18,7 +18,7 @@ from graphshare.text.format import format_bytes
     passes=checkpoint({"model.safetensors": "model.embed_tokens.weight"}, tie_word_embeddings=True),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the second copy of each tied array."""
+    """Yield second copies."""
     for tie in list_ties(context, True, "equal"):
         size = format_bytes(tie.pair.first[1].size if tie.pair.first else 0)
         message = f"is a second copy of {tie.pair.kept}, to which {tie.statement} ties it: {size} too many"

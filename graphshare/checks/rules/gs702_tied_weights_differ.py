@@ -20,7 +20,7 @@ from graphshare.checks.shard_facts import list_ties, report_tie
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each tied array that differs from its twin."""
+    """Yield tied arrays that differ from their twins."""
     for tie in list_ties(context, True, "values"):
         message = (
             f"differs from {tie.pair.kept} at byte {tie.at:,} of the array, and {tie.statement}"

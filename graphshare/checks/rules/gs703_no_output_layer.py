@@ -14,7 +14,7 @@ from graphshare.checks.shard_facts import list_ties, report_tie
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the embedding whose output layer is missing."""
+    """Yield embeddings whose output layer is missing."""
     for tie in list_ties(context, False, "absent"):
         if tie.pair.is_output and tie.pair.first is None:
             message = f"{tie.pair.name} is missing, and {tie.statement}"

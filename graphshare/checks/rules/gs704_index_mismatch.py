@@ -18,5 +18,5 @@ from graphshare.checks.shard_facts import list_faults
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each tensor that is elsewhere, or nowhere."""
+    """Yield tensors that are elsewhere, or nowhere."""
     yield from list_faults(context, "index")

@@ -18,5 +18,5 @@ from graphshare.checks.shard_facts import list_faults
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each such tensor, at its second place."""
+    """Yield such tensors, at their second places."""
     yield from list_faults(context, "twice")

@@ -15,5 +15,5 @@ from graphshare.checks.shard_facts import list_faults
     passes=checkpoint({"model.safetensors": "lm_head.weight x"}, tie_word_embeddings=True),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each empty entry."""
+    """Yield empty entries."""
     yield from list_faults(context, "empty")

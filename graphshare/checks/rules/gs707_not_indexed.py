@@ -12,5 +12,5 @@ from graphshare.checks.shard_facts import list_faults
     passes=checkpoint({"a.safetensors": "x y"}, index={"x": "a.safetensors", "y": "a.safetensors"}),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each such tensor."""
+    """Yield such tensors."""
     yield from list_faults(context, "unlisted")

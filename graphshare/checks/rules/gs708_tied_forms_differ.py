@@ -19,7 +19,7 @@ from graphshare.text.format import format_dims
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each tied array whose twin has another form."""
+    """Yield tied arrays unlike their twins."""
     for tie in list_ties(context, True, "form"):
         forms = [
             f"{part[1].dtype} {format_dims(part[1].shape)}"

@@ -1,4 +1,4 @@
-"""GS709: arrays that may be tied, without a statement in the configuration."""
+"""GS709: possibly tied arrays without a statement in the configuration."""
 
 from graphshare.checks.rule import CheckContext, Violations, check_rule, checkpoint
 from graphshare.checks.shard_facts import list_ties, report_tie
@@ -12,7 +12,7 @@ from graphshare.checks.shard_facts import list_ties, report_tie
     passes=checkpoint({"model.safetensors": "model.embed_tokens.weight"}, tie_word_embeddings=True),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each pair that is equal, or whose output layer is missing."""
+    """Yield pairs that are equal, or lack the output layer."""
     for tie in list_ties(context, None, "equal", "absent"):
         if tie.state == "equal":
             message = f"is equal to {tie.pair.kept}; {tie.statement}"

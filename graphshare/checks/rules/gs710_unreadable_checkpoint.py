@@ -1,4 +1,4 @@
-"""GS710: a file of a checkpoint that cannot be read."""
+"""GS710: an unreadable file of a checkpoint."""
 
 from graphshare.checks.rule import CheckContext, Violations, check_rule, checkpoint
 from graphshare.checks.shard_facts import list_faults
@@ -12,5 +12,5 @@ from graphshare.checks.shard_facts import list_faults
     passes=checkpoint({"a.safetensors": "x"}, index={"x": "a.safetensors"}),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each fault of a header, the index or the configuration."""
+    """Yield faults of headers, the index and the configuration."""
     yield from list_faults(context, "unreadable")

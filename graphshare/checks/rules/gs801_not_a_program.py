@@ -1,4 +1,4 @@
-"""GS801: a program of Paddle that cannot be read."""
+"""GS801: an unreadable program of Paddle."""
 
 from graphshare.checks.rule import (
     CheckContext,
@@ -19,5 +19,5 @@ from graphshare.checks.rule import (
     passes=program(parameter("w", 1), step("1.relu", "1", 2)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the reasons that the reader gives."""
+    """Yield the reader's reasons."""
     yield from map(Violation.of_fault, context.reading.model_faults)

@@ -1,4 +1,4 @@
-"""GS802: a ``.pdiparams`` file that belongs to another program."""
+"""GS802: a ``.pdiparams`` file of another program."""
 
 from graphshare.checks.rule import (
     CheckContext,
@@ -23,11 +23,11 @@ _GRAPH = program(parameter("w", 1), step("1.relu", "1", 2))
     passes=Example(_GRAPH, (ExampleRecord("w"),), named=False),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the reason why the parameter file cannot be read, or each record that does not fit its parameter."""
+    """Yield why the file cannot be read, or records that do not fit their parameters."""
     from graphshare.formats.paddle.parameters import (
         find_misfits,
         list_stored,
-    )  # start-up: symbol files need no other format
+    )  # start-up
 
     for fault in context.params_faults:
         yield Violation(fault.message, record=fault.path, hint=fault.hint)

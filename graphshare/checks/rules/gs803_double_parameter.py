@@ -21,11 +21,11 @@ _ADD = step("1.add", "1 2", 3)
     passes=program(parameter("v", 1), parameter("w", 2), _ADD),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each repeated name, at its last place."""
+    """Yield repeated names, at their last places."""
     if context.has_graph:
         from graphshare.checks.paddle_facts import (
             find_place,
-        )  # start-up: symbol files need no other format
+        )  # start-up
 
         for message, hint, node in context.graph.source.name_faults(context.graph):
             yield Violation(message, find_place(context.graph, node), node, hint=hint)

@@ -1,4 +1,4 @@
-"""GS804: a parameter of a Paddle program that one operator writes and another one also reads."""
+"""GS804: a parameter that one operator of a Paddle program writes and another one also reads."""
 
 from graphshare.checks.rule import (
     CheckContext,
@@ -25,12 +25,12 @@ _READ = step("1.relu", "1", 2)
     passes=program(parameter("w", 1), parameter("n", 4), _READ, step("1.increment_", "4", 3)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator that writes a parameter with another user, with that user."""
+    """Yield each such writer, with the other user."""
     from graphshare.checks.paddle_facts import (
         find_place,
         list_uses,
-    )  # start-up: symbol files need no other format
-    from graphshare.formats.paddle.records import is_written  # start-up: as above
+    )  # start-up
+    from graphshare.formats.paddle.records import is_written  # start-up
 
     users: dict[Node, list[tuple[Node, int]]] = {}
     for owner, user, place in list_uses(context.graph):

@@ -132,7 +132,7 @@ def command(
         say(note)
     if diff:
         return _show_fixes(targets, checked)
-    # A new baseline has all findings, including findings of the old one.
+    # A new baseline has all findings, known ones too.
     known = None if write_baseline else baseline or checked.config.baseline or None
     with (
         OutputTransaction() as stage
@@ -186,7 +186,6 @@ def _write_baseline(
 
 
 def _list_rules(format_: str | None) -> int:
-    """Print one line for every rule."""
     if format_ == "json":
         put_json([_to_plain(rule) for rule in RULES.values()])
         return 0
@@ -199,7 +198,7 @@ def _list_rules(format_: str | None) -> int:
 
 
 def _explain_rule(text: str, format_: str | None) -> int:
-    """Print one rule with its examples. Raises UsageError for an unknown code or name."""
+    """Raises UsageError for an unknown code or name."""
     rule = next(
         (rule for rule in RULES.values() if text.upper() == rule.code or text == rule.name), None
     )
@@ -263,7 +262,6 @@ def _decode(rule: CheckRule, example: Example) -> str:
 
 
 def _print_json(data: bytes) -> str:
-    """Return the text of a JSON file, or of a shard's header."""
     return (data if data[:1] == b"{" else data[8 : 8 + int.from_bytes(data[:8], "little")]).decode()
 
 

@@ -149,7 +149,7 @@ def command(
 def _load_sides(
     model: str, other: str, epoch: int | None, params: str | None, other_params: str | None
 ) -> tuple[Any, Any]:
-    """Return both sides: two models, or a model and a record in either order.
+    """Return two models, or a model and a record in either order.
 
     Raises UsageError for options of a record.
     """
@@ -171,7 +171,7 @@ def _load_sides(
 
 
 def _name_params(fault: Fault) -> Fault:
-    """Return a fault of the other model with a hint that names the option of its parameter file."""
+    """Name the option of the other model's parameter file in a hint."""
     return msgspec.structs.replace(
         fault, hint=fault.hint.replace("`params=FILE`", "`other_params=FILE`")
     )

@@ -1,8 +1,9 @@
 """``graphshare completion``: scripts by which a shell asks graphshare for completions.
 
-By click's protocol the words on the line are passed in ``COMP_WORDS`` and ``COMP_CWORD``, and completions come back one
-per line. Unlike click's own scripts, these also complete the value in ``--option=value``, add no blank after ``data=``
-because its value follows, complete names with a colon, and show descriptions with a comma whole.
+By click's protocol the words on the line are in ``COMP_WORDS`` and ``COMP_CWORD``, and completions
+come back one per line. Unlike click's own scripts, these also complete the value in
+``--option=value``, add no blank after ``data=``, complete names with a colon, and show descriptions
+with a comma whole.
 """
 
 from __future__ import annotations
@@ -162,7 +163,6 @@ class _GraphPath(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return stems of checkpoints; files are left to the shell."""
         folder = os.path.dirname(incomplete)
         try:
             entries = sorted(os.listdir(folder or "."))
@@ -185,7 +185,6 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the names that begin with ``incomplete``."""
         try:
             names = dict.fromkeys(self._names(ctx))
         # A message would appear in the middle of the line being typed.
@@ -196,7 +195,8 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return [CompletionItem(name) for name in matches[:_MOST]]
 
     def _names(self, ctx: click.Context) -> Iterator[str]:
-        # While an option still waits for its value, click cannot tell the arguments apart and leaves them over.
+        # While an option still waits for its value, click cannot tell the arguments apart and
+        # leaves them over.
         arguments = [
             *(ctx.params.get(name) for name in ("graph", "file", "source", "left")),
             *ctx.args,

@@ -159,7 +159,8 @@ def command(
 
 
 def _as_driver(paths: Sequence[str]) -> None:
-    """Print the difference of a file from git's arguments: its path, then the old and the new file, hash and mode.
+    """Print the difference from git's arguments: the path, then the old and the new file, hash and
+    mode.
 
     Git takes any exit code except 0 for a crash, so an unreadable version is shown as an error.
     """
@@ -228,7 +229,6 @@ def _graph_lines(graph: GraphDiff) -> Iterator[Line]:
 
 
 def _make_diff_report(difference: Difference, left: str, right: str) -> FindingsReport:
-    """Return the report of a comparison of the files ``left`` and ``right``, the verdict last."""
     findings = [
         *_graph_findings(difference.graph, left, right),
         *_parameter_findings(difference, right),

@@ -128,7 +128,7 @@ def command(
 
 
 def _choose_language(out: str | None, graph: str) -> Language:
-    """Return the language of the suffix of ``out``. Raises UsageError for other suffixes, and for a terminal."""
+    """Raises UsageError for suffixes of no language, and for a terminal."""
     if out is None and is_terminal():
         hint = f"a page that a browser shows: `graphshare draw {quote_shell(graph)} -o {find_stem_name(graph)}.html`"
         raise UsageError(

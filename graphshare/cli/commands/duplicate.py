@@ -19,7 +19,7 @@ from graphshare.rewrite.duplicate import duplicate
 
 
 class _KeepsOrder(Command):
-    """A command in which ``--tie`` and ``--copy`` form one list: click keeps the order only within each option."""
+    """``--tie`` and ``--copy`` form one list: click keeps the order only within each option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = self.spell_out(args)
@@ -138,7 +138,9 @@ def command(
 
 
 def _parse_axes(texts: Sequence[str]) -> dict[str, int]:
-    """Return the batch axes by name. Raises UsageError for texts that are not ``NAME=AXIS``; all are listed."""
+    """Return the batch axes by name. Raises UsageError for texts that are not ``NAME=AXIS``; all
+    are listed.
+    """
     pairs = options.parse_pairs(
         texts, "--batch-axis is not NAME=AXIS", "write --batch-axis data=1", _is_axis
     )
@@ -155,8 +157,7 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
 
     Raises:
         DisprovedError: a branch differs; every difference is listed.
-        GraphshareError: the branches cannot be computed, because values of inputs are missing; `graphshare verify`
-            accepts them.
+        GraphshareError: values of inputs are missing; `graphshare verify` accepts them.
     """
     from graphshare.verification.findings import list_failures
     from graphshare.verification.inputs import Inputs

@@ -153,7 +153,7 @@ def command(
 
 
 def _parse_dtypes(texts: Sequence[str]) -> dict[str, str]:
-    """Parse ``data0=int64`` into dtypes by name. Raises UsageError for malformed pairs; all are listed."""
+    """Parse ``data0=int64``. Raises UsageError for malformed pairs; all are listed."""
     hint = "write --input-dtype data0=int64"
     return dict(
         options.parse_pairs(texts, "--input-dtype names no input and type", hint, lambda pair: True)
@@ -161,7 +161,6 @@ def _parse_dtypes(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _say_exported(exported: ExportFacts) -> None:
-    """Print the files, the differences from MXNet, and the proof."""
     warn(exported.notes)
     for old, new in exported.renamed:
         say(f"renamed: {escape_control(old)} -> {escape_control(new)}")

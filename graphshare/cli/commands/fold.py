@@ -54,7 +54,6 @@ def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> N
 
 
 def _say_folding(report: Folding) -> None:
-    """Print the folded BatchNorms, and the others grouped by reason."""
     norms = [name for one in report.folded for name in one.norms]
     if norms:
         weights = format_count(len(report.folded), "weight")

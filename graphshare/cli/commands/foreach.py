@@ -36,7 +36,7 @@ _LISTED = 10
 
 
 class _TakesCommand(Command):
-    """A command whose words after ``--`` are another command."""
+    """The words after ``--`` are another command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -189,7 +189,6 @@ def _put_pieces(pieces: Iterable[str], write: Callable[[str], None]) -> None:
 
 
 def _json_pieces(command: Sequence[str], summary: RunSummary, spool: Spool) -> Iterator[str]:
-    """Yield the report as JSON, a model per line."""
     counts = {key: getattr(summary, key) for key in ("done", "no", "failed", "skipped")}
     head = encode_json(
         {"version": 1, "command": list(command), "counts": counts, "figures": summary.figures}
@@ -234,7 +233,7 @@ def _summary_lines(summary: RunSummary) -> Iterator[str]:
 
 
 class FleetProgress(Bar):
-    """Counts results. Results of an earlier run do not count: they take no time, so the rate would be wrong."""
+    """Counts results, except results of an earlier run: they take no time, so the rate would be wrong."""
 
     def __init__(self, total: int) -> None:
         super().__init__()
@@ -244,7 +243,6 @@ class FleetProgress(Bar):
         self.begin("running", total, "models")
 
     def add(self, result: Result) -> None:
-        """Count a result, and show progress if it is time to."""
         if result.was_skipped:
             self._total -= 1
             return
@@ -259,11 +257,9 @@ class FleetProgress(Bar):
             say(self._plain_line(now - self._started))
 
     def line(self, elapsed: float) -> str:
-        """Return the bar's line with the failures."""
         return super().line(elapsed) + (f"  {self._failed:,} failed" if self._failed else "")
 
     def _amount(self, count: float) -> str:
-        """Return a rate; a model may take many seconds."""
         return f"{count:,.1f} models" if 0 < count < 10 and count % 1 else super()._amount(count)
 
     def _plain_line(self, elapsed: float) -> str:
@@ -286,7 +282,8 @@ def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
         files.append(result.source)
         of_model = list(_find(command, result))
         findings += of_model
-        # A model without errors answers no if its command was strict; then the report must be strict, too.
+        # A model without errors answers no if its command was strict; then the report must be
+        # strict, too.
         is_strict |= result.result == "no" and all(
             finding.level is not Level.ERROR for finding in of_model
         )

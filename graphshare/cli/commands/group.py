@@ -136,7 +136,6 @@ def command(
 
 
 def _say_switch(report: Switching, name: str) -> None:
-    """Print the model of each value of the input, the shared weights, and the outputs."""
     _say_alignments(report.members)
     for value, member in zip(("true", "false"), report.members, strict=True):
         say(
@@ -177,7 +176,6 @@ def _is_stem(graph: str) -> bool:
 
 
 def _say_group(report: Grouping) -> None:
-    """Print the nodes of each graph, connections and ties, and the outputs."""
     _say_alignments(report.parts)
     for number, (part, branch) in enumerate(zip(report.parts, report.branches, strict=True)):
         roles = report.roles[number]

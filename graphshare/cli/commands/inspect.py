@@ -1,5 +1,5 @@
-"""``graphshare inspect``: the summary of a model, its layers and lists of names; for several
-models, a line for each.
+"""``graphshare inspect``: the summary of a model, its layers and names; for several models, a line
+for each.
 """
 
 from __future__ import annotations
@@ -198,9 +198,9 @@ def _put_several(
     shared: bool,
     digests: bool,
 ) -> int:
-    """Print a line for each of several models, or describe a checkpoint folder; ``single`` has options for one model.
+    """Print a line for each model, or describe a checkpoint folder; return the exit code.
 
-    Return the exit code.
+    ``single`` has options for one model.
     """
     graph = graphs[0]
     used = _list_used(single)
@@ -241,13 +241,13 @@ def _list_used(options: Mapping[str, object]) -> list[str]:
 
 
 def _refuse_options(used: Sequence[str], why: str, hint: str) -> None:
-    """Reject options that do not apply to the inspected files. Raises UsageError with all of them."""
+    """Reject options that do not apply. Raises UsageError with all of them."""
     if used:
         raise UsageError([Fault(f"{option} {why}", hint=hint) for option in used])
 
 
 def _is_checkpoint(models: Sequence[ModelFiles], graphs: Sequence[str]) -> bool:
-    """Return whether the only path is a checkpoint folder without other models in it or below it."""
+    """Whether the only path is a checkpoint folder without other models in it or below it."""
     return (
         len(graphs) == len(models) == 1
         and not models[0].graph
@@ -256,7 +256,6 @@ def _is_checkpoint(models: Sequence[ModelFiles], graphs: Sequence[str]) -> bool:
 
 
 def _put_checkpoint(folder: str, format_: str) -> int:
-    """Print the facts from the headers of a checkpoint folder; return 0."""
     facts = inspect_checkpoint(folder)
     warn([str(remark) for remark in facts.remarks])
     if format_ != "text":
@@ -310,7 +309,6 @@ def _put_checkpoint(folder: str, format_: str) -> int:
 
 
 def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
-    """Print which models have equal arrays; return 0."""
     sharing = find_shared(models)
     if format_ != "text":
         put_json(sharing, lines=format_ == "jsonl")
@@ -339,7 +337,9 @@ def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
 def _put_models(
     models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve
 ) -> int:
-    """Print the facts of models, or of a whole ``folder``; return 2 if a model cannot be read, else 0."""
+    """Return 2 if a model cannot be read, else 0; ``folder`` is set if the models are a whole
+    folder's.
+    """
     width = min(_WIDEST, max(len(find_stem(model.path)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
@@ -349,7 +349,7 @@ def _put_models(
         if format_ == "text":
             put([_format_model(facts, width)])
             warn(facts.remarks)
-        # A line is printed at once, however many models follow; JSON is one document and waits for all.
+        # JSON is one document and waits for all.
         elif format_ == "jsonl":
             put_json(facts, lines=True)
         else:
@@ -364,7 +364,6 @@ def _put_models(
 
 
 def _put_fingerprints(models: list[ModelFiles], format_: str) -> int:
-    """Print the digests of models, a line for each; return 2 if a model cannot be read, else 0."""
     broken, collected = 0, []
     for files in models:
         try:
@@ -411,7 +410,7 @@ def _describe(facts: ModelFacts) -> Iterator[str]:
 
 
 def _list_fields(inspection: Inspection) -> dict[str, object]:
-    """Return the fields for JSON; shapes and a contradiction are left out if there are none."""
+    """Return the fields for JSON; shapes and a contradiction only if there are any."""
     fields = msgspec.structs.asdict(inspection)
     return {
         key: value
@@ -423,7 +422,6 @@ def _list_fields(inspection: Inspection) -> dict[str, object]:
 def _put_inspection(
     inspection: Inspection, model: Checkpoint, *, with_layers: bool, with_names: bool
 ) -> None:
-    """Print the summary, then the layers and the lists of names if requested."""
     put(_format_summary(inspection, model, with_layers=with_layers))
     if inspection.shaped is not None and with_layers:
         _put_layers(inspection.shaped, with_costs=find_format(model.graph).knows_operators)
@@ -434,7 +432,7 @@ def _put_inspection(
 def _format_summary(
     inspection: Inspection, model: Checkpoint, *, with_layers: bool
 ) -> Iterator[str]:
-    """Yield inputs, outputs, parameters, multiply-adds, and the kind of file; operators unless the layers follow."""
+    """Operators are listed unless the layers follow."""
     file = model.parameter_file
     shapes = (
         {}
@@ -471,7 +469,6 @@ def _format_summary(
 
 
 def _name_files(model: Checkpoint) -> str:
-    """Return the files of a model, and the size of the parameters."""
     file = model.parameter_file
     if file is None:
         return model.where
@@ -546,12 +543,11 @@ def _format_multiply_adds(
 
 
 def _is_open(shape: _Dims) -> bool:
-    """Return whether a size or the rank of an input is unknown; a scalar has no sizes and is known."""
+    """Whether a size or the rank is unknown; a scalar has no sizes and is known."""
     return shape is None or None in shape
 
 
 def _is_fully_shaped(inspection: Inspection) -> bool:
-    """Return whether there are layers and all their shapes are known."""
     layers = inspection.shaped.totals.layers if inspection.shaped is not None else []
     return bool(layers) and all(
         shape is not None and None not in shape for layer in layers for shape in layer.outputs
@@ -559,7 +555,6 @@ def _is_fully_shaped(inspection: Inspection) -> bool:
 
 
 def _put_layers(shaped: Shaped, *, with_costs: bool) -> None:
-    """Print the totals by operator and the table of layers, each after an empty line."""
     operators = sorted(
         shaped.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0)
     )
@@ -602,7 +597,6 @@ def _count(count: int | None) -> str:
 
 
 def _format_name_lists(inspection: Inspection) -> Iterator[str]:
-    """Yield, after an empty line, MXNet's lists, the variables with the reason for each kind, and all output shapes."""
     yield ""
     for title, names in (
         ("arguments", inspection.arguments),

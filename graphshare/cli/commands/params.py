@@ -424,7 +424,6 @@ def untie(folder: str, format_: str, **settings: Any) -> None:
 
 
 def _retie(folder: str, format_: str, *, dry_run: bool, **settings: Any) -> None:
-    """Write the folder, and print which files were written, or would be."""
     from graphshare.api.tie_params import tie_params  # start-up: as above
 
     done = tie_params(folder, dry_run=dry_run, **settings)
@@ -443,7 +442,6 @@ def _retie(folder: str, format_: str, *, dry_run: bool, **settings: Any) -> None
 
 
 def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
-    """Print the number of cast arrays, the effect on the graph, and overflows."""
     say(
         f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged"
     )

@@ -94,5 +94,5 @@ def command(
 
 
 def _list_names(node: Node) -> Sequence[str]:
-    """Return the names of the values of an operator of an ONNX model, the name of any other node."""
+    """Return the names of an ONNX operator's values, the name of any other node."""
     return (node.name,) if not node.name else node.details.outputs or (node.name,)

@@ -89,7 +89,6 @@ def command(
 
 
 def _describe(report: Reshaping) -> Iterator[str]:
-    """Yield the shapes of inputs and outputs, the nodes that changed, and the proof of the result."""
     for what, values in (("input", report.inputs), ("output", report.outputs)):
         for name, shape in values.items():
             yield f"{what} {escape_control(name)} {escape_control(format_dims(shape))}"
@@ -104,7 +103,6 @@ def _describe(report: Reshaping) -> Iterator[str]:
 
 
 def _describe_proof(proof: SizesProof) -> Iterator[str]:
-    """Yield what was compared and at which sizes, the sizes of runs alone, and the verdicts of witnesses."""
     equal = f"{format_count(proof.outputs or proof.fixed, 'output')} equal bit for bit at "
     places = [
         "the sizes of the file" if proof.outputs else "",

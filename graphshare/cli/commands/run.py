@@ -83,7 +83,7 @@ class _ClassOptions(msgspec.Struct, frozen=True):
 
 
 def _parse_classes(options: Mapping[str, Any]) -> _ClassOptions | None:
-    """Return the options as a record, or None without ``--top``. Raises UsageError for ``--labels`` alone."""
+    """Return None without ``--top``. Raises UsageError for ``--labels`` alone."""
     top, labels = options["top"], options["labels"]
     if top is None:
         if labels is not None:
@@ -139,9 +139,7 @@ _SETTINGS = {
 
 
 class _TrainingOptions(msgspec.Struct, frozen=True):
-    """The options of training: keyword arguments of :func:`graphshare.train`, and the file for the
-    trained parameters.
-    """
+    """Keyword arguments of :func:`graphshare.train`, and the file for the trained parameters."""
 
     arguments: Mapping[str, Any]
     params_out: str
@@ -150,7 +148,7 @@ class _TrainingOptions(msgspec.Struct, frozen=True):
 
 
 def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOptions | None:
-    """Return the options as a record, or None without ``--sgd-steps``.
+    """Return the options of training, or None without ``--sgd-steps``.
 
     Raises:
         UsageError: options need ``--sgd-steps``, or cannot be combined with it; all are listed.
@@ -367,7 +365,8 @@ def _put_results(
     outputs: Outputs,
     format_: str,
 ) -> None:
-    """Print notes, write the outputs, and print JSON with ``facts``, classes, or a table if no file has the outputs.
+    """Print notes, write the outputs, and print JSON with ``facts``, classes, or a table if no file
+    has the outputs.
 
     ``schemas/run.schema.json`` describes the JSON.
     """
@@ -434,7 +433,7 @@ def _resolve_outputs(
     training: _TrainingOptions | None,
     feeds: Sequence[str | None],
 ) -> Outputs:
-    """Return the targets of the results. Raises UsageError or RefusedError before anything is computed."""
+    """Raises UsageError or RefusedError before anything is computed."""
     if training is None:
         return resolve_run_outputs(model, out or "", inputs=list_inputs("feed", *feeds))
     inputs = list_inputs("feed", *feeds, *training.gradient_files)
@@ -444,7 +443,6 @@ def _resolve_outputs(
 
 
 def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> None:
-    """Write the outputs and the trained parameters, both or neither."""
     write_outputs(outputs, model, arrays=arrays)
     if outputs.arrays not in ("", "-"):
         say(f"wrote {outputs.arrays}: {format_names(map(escape_control, arrays), _NAMED)}")
@@ -484,7 +482,6 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
 
 
 def _profile_lines(costs: Profile) -> Iterator[str]:
-    """Yield a line for each operator, then for the slowest nodes."""
     total = sum(row.seconds for row in costs.operators) or 1.0
     rows = [("operator", "nodes", "ms", "%", "output")]
     for row in costs.operators:
@@ -519,7 +516,7 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
 def _rank_outputs(
     classes: _ClassOptions | None, outputs: Mapping[str, Any], feeds: Mapping[str, Any]
 ) -> list[Ranking] | None:
-    """Return the requested classes, by image file if one input is images; None if none are requested."""
+    """Return the requested classes, by image file if one input is images."""
     if classes is None:
         return None
     images = [value.paths for value in feeds.values() if isinstance(value, Images)]
@@ -529,7 +526,7 @@ def _rank_outputs(
 
 
 def _put_classes(rankings: Sequence[Ranking]) -> None:
-    """Print a row for each class of each sample; columns that are empty or all equal are left out."""
+    """Columns that are empty or all equal are left out."""
     rows = [
         {
             "output": ranking.output,
@@ -556,7 +553,6 @@ def _put_classes(rankings: Sequence[Ranking]) -> None:
 
 
 def _describe_training(trained: Trained) -> dict[str, Any]:
-    """Return the training part of the report that ``schemas/run.schema.json`` describes."""
     return {
         "steps": trained.steps,
         "settings": trained.settings,
@@ -589,7 +585,6 @@ def _step_reporter(steps: int) -> StepListener | None:
 
 
 def _say_result(trained: Trained) -> None:
-    """Print the outputs' means before and after training."""
     for name, array in list(trained.before.items())[:_MEANS]:
         first, last = summarize(name, array).mean, summarize(name, trained.outputs[name]).mean
         say(

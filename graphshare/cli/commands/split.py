@@ -99,7 +99,6 @@ def command(
 
 
 def _describe(result: Splitting, outputs: Sequence[Outputs]) -> dict[str, object]:
-    """Return the files of the parts and the values that cross, for JSON."""
     parts = [{"graph": each.graph, "params": each.params or None} for each in outputs]
     return {
         "version": 1,
@@ -112,7 +111,6 @@ def _describe(result: Splitting, outputs: Sequence[Outputs]) -> dict[str, object
 
 
 def _make_join_line(result: Splitting, paths: Sequence[str]) -> str:
-    """Return the command that joins the parts."""
     words = ["group", *paths]
     for each in result.crossings:
         words += ["--connect", each.name.replace("=", "\\=") + "=" + each.name]

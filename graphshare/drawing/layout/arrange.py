@@ -1,8 +1,8 @@
 """Arrange a picture: layers, order and gutters of all its levels.
 
-Every edge of a level leads from a row to the next one, long edges through points. Graphs have no cycles but scopes can;
-cycles are cut by drawing some edges upwards. Rows follow the longest path; a vertex that feeds more than it reads
-stands close to its consumers.
+Every edge of a level leads from a row to the next one, long edges through points. Scopes can have
+cycles, although graphs have none; some edges are then drawn upwards. Rows follow the longest path;
+a vertex that feeds more than it reads stands close to its consumers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PlacedNeighbours = dict[
 
 
 def arrange(picture: Picture) -> Layout:
-    """Return the levels of ``picture`` with their rows in order; coordinates depend on which scopes are open."""
+    """Return the levels of ``picture`` with ordered rows."""
     layout = build_levels(picture)
     for number in reversed(range(len(layout.levels))):  # inside out
         _assign_layers(layout, number)
@@ -38,7 +38,7 @@ def arrange(picture: Picture) -> Layout:
 
 
 def _add_gutters(layout: Layout, number: int) -> None:
-    """Reserve a place in a row, right of the first consumer, for boxes that members of this row share."""
+    """Reserve a place in a row, right of the first consumer, for boxes that its members share."""
     level = layout.levels[number]
     place = {v: (row, i) for row, members in enumerate(level.rows) for i, v in enumerate(members)}
     by_place: dict[tuple[int, int], int] = {}
@@ -62,7 +62,7 @@ def _add_gutters(layout: Layout, number: int) -> None:
 
 
 def _mirror(layout: Layout, vertex: int) -> None:
-    """Reverse all rows inside a vertex left of a gutter, so that members beside its main path face outward."""
+    """Reverse all rows inside a vertex left of a gutter: members beside its main path face outward."""
     pending = [vertex]
     while pending:
         v = pending.pop()
@@ -74,7 +74,6 @@ def _mirror(layout: Layout, vertex: int) -> None:
 
 
 def _assign_layers(layout: Layout, number: int) -> None:
-    """Fill the rows and the links of a level."""
     level = layout.levels[number]
     vertices = [*level.entrances.values(), *level.members, *level.exits.values()]
     upward = _find_back_edges(vertices, level)
@@ -89,7 +88,9 @@ def _assign_layers(layout: Layout, number: int) -> None:
 
 
 def _find_back_edges(vertices: Sequence[int], level: ScopeLevel) -> set[tuple[int, int]]:
-    """Return edges whose removal breaks all cycles: they lead back to the current path of a depth-first walk."""
+    """Return edges whose removal breaks all cycles: they lead back to the current path of a
+    depth-first walk.
+    """
     after: _Neighbours = {v: [] for v in vertices}
     for source, target, _ in level.edges:
         after[source].append(target)
@@ -113,8 +114,8 @@ def _find_back_edges(vertices: Sequence[int], level: ScopeLevel) -> set[tuple[in
 
 
 class _LevelOrder:
-    """The vertices of a level and their neighbours; edges of ``upward`` count in the opposite
-    direction, to break cycles.
+    """The vertices of a level and their neighbours; edges of ``upward`` are reversed, to break
+    cycles.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class _LevelOrder:
             self.before[target].append(source)
 
     def find_isolated(self) -> _Neighbours:
-        """Return the members without any edge but to members that read nothing else, with these."""
+        """Return members whose only edges lead to members that read nothing else, with these."""
         members = [v for v in self.vertices if v not in self.entrances and v not in self.exits]
         ends = {v for v in members if len(self.before[v]) <= 1 and not self.after[v]}
         return {
@@ -141,7 +142,7 @@ class _LevelOrder:
         }
 
     def rank(self) -> dict[int, int]:
-        """Return the row of each vertex: entrances in the first, exits in the last, and others below their inputs."""
+        """Return the row of each vertex: entrances first, exits last, others below their inputs."""
         before, after, ports = self.before, self.after, self.entrances | self.exits
         first = 1 if self.entrances else 0
         rank: dict[int, int] = {}
@@ -162,7 +163,6 @@ class _LevelOrder:
         return rank
 
     def _sort(self) -> list[int]:
-        """Return the vertices in topological order."""
         missing = {v: len(self.before[v]) for v in self.vertices}
         order = [v for v in self.vertices if not missing[v]]
         for v in order:  # grows while it is walked
@@ -174,7 +174,7 @@ class _LevelOrder:
 
 
 def _spread_isolated(isolated: _Neighbours, rank: dict[int, int], level: ScopeLevel) -> None:
-    """Give members without any edge but to outputs of their own, which are by member, rows of a few each."""
+    """Give isolated members rows of a few each, with their own outputs."""
     if len(isolated) <= _WIDEST_ROW:
         return
     exits = set(level.exits.values())
@@ -192,7 +192,7 @@ def _spread_isolated(isolated: _Neighbours, rank: dict[int, int], level: ScopeLe
 def _add_links(
     layout: Layout, number: int, rank: Mapping[int, int], upward: set[tuple[int, int]]
 ) -> None:
-    """Add the links of a level; the edges of a net from one vertex share their points."""
+    """Add links; the edges of a net from one vertex share their points."""
     level = layout.levels[number]
     left = MOST_POINTS * min(len(level.members) + len(level.entrances), _MOST_MEMBERS) + 1000
     targets: dict[tuple[int, int, bool], dict[int, str]] = {}
@@ -223,7 +223,7 @@ def _add_links(
 
 
 def _order_rows(layout: Layout, number: int) -> None:
-    """Sort each row of a level so that few links cross; the levels inside it must be sorted before."""
+    """Sort each row so that few links cross; inner levels must be sorted before."""
     level = layout.levels[number]
     above: _PlacedNeighbours = {v: [] for row in level.rows for v in row}
     below: _PlacedNeighbours = {v: [] for row in level.rows for v in row}
@@ -243,14 +243,14 @@ def _order_rows(layout: Layout, number: int) -> None:
             break
         rows = _sweep(rows, above) if number % 2 == 0 else _sweep(rows[::-1], below)[::-1]
         crossings = count_crossings(rows, below)
-        # A sweep may also add crossings, so the best rows so far are kept.
+        # A sweep may also add crossings.
         if crossings < fewest:
             best, fewest = [list(row) for row in rows], crossings
     level.rows = [list(row) for row in best]
 
 
 def _find_ports(layout: Layout, vertex: int) -> dict[tuple[int, bool], float]:
-    """Return the places on a scope where each net enters (False) and leaves (True), from 0 at the left to 1."""
+    """Return where each net enters (False) and leaves (True) a scope, from 0 at the left to 1."""
     if layout.vertices[vertex].kind != "scope":
         return {}
     level = layout.levels[layout.vertices[vertex].content]
@@ -267,9 +267,7 @@ def _find_ports(layout: Layout, vertex: int) -> dict[tuple[int, bool], float]:
 def _walk_order(
     rows: Sequence[Sequence[int]], above: _PlacedNeighbours, below: _PlacedNeighbours
 ) -> list[list[int]]:
-    """Order the rows as a depth-first walk along the links meets their vertices, so that connected
-    parts stay together.
-    """
+    """Order the rows by a depth-first walk, so that connected parts stay together."""
     row_of = {v: number for number, row in enumerate(rows) for v in row}
     ordered: list[list[int]] = [[] for _ in rows]
     seen: set[int] = set()
@@ -288,7 +286,7 @@ def _walk_order(
 
 
 def _sweep(rows: Sequence[Sequence[int]], neighbours: _PlacedNeighbours) -> list[list[int]]:
-    """Sort each row by the mean position of its vertices' neighbours in the row before; others keep their position."""
+    """Sort each row by its neighbours' mean position in the row before; vertices without any stay."""
     position: dict[int, float] = {}
     sorted_rows: list[list[int]] = []
     before = 1
@@ -308,7 +306,7 @@ def _sweep(rows: Sequence[Sequence[int]], neighbours: _PlacedNeighbours) -> list
 
 
 def count_crossings(rows: Sequence[Sequence[int]], below: _PlacedNeighbours) -> int:
-    """Return the number of pairs of links that cross."""
+    """Count the pairs of links that cross."""
     crossings = 0
     for upper, lower in pairwise(rows):
         position = {v: i for i, v in enumerate(lower)}

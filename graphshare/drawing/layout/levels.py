@@ -1,8 +1,9 @@
 """The levels of a picture: the contents of each scope, and the edges inside it.
 
-A line between boxes of different scopes becomes an edge in each scope that it crosses: from the box to a port at the
-border, from border to border, from a port to the box. So every level can be arranged by itself, and folding a scope
-does not rearrange anything else. Lines from one box share ports and points: together they are a net.
+A line between boxes of different scopes becomes an edge in each scope that it crosses: from the box
+to a port at the border, from border to border, from a port to the box. So every level is arranged
+by itself, and folding a scope does not rearrange anything else. Lines from one box share ports and
+points: together they are a net.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ Path = tuple[str, ...]
 
 
 class Vertex(msgspec.Struct):
-    """Something with a place in level ``level``: a ``box``, a ``scope``, a ``point`` of a net, or a
-    ``gutter`` between others.
+    """A ``box``, a ``scope``, a ``point`` of a net, or a ``gutter`` between others, in level
+    ``level``.
 
-    ``content`` is the number of the box, of the level inside, or of the net; ``size`` is (width, height), folded for a
-    scope. ``label`` is the width of the label behind a box; the label moves with the box.
+    ``content`` is the number of the box, of the level inside, or of the net; ``size`` is (width,
+    height), folded for a scope. ``label`` is the width of the label behind a box; it moves with the
+    box.
     """
 
     kind: str
@@ -35,7 +37,9 @@ class Vertex(msgspec.Struct):
 
 
 class Link(msgspec.Struct):
-    """An edge between neighbouring rows of a level, with ``source`` above. In a ``reversed`` link data flow upwards."""
+    """An edge between neighbouring rows, with ``source`` above. In a ``reversed`` link data flow
+    upwards.
+    """
 
     source: int
     target: int
@@ -55,7 +59,8 @@ class SharedBox(msgspec.Struct):
 
 
 class ScopeLevel(msgspec.Struct):
-    """The contents of one scope. ``vertex`` stands for it in the enclosing level, and ``box`` shows it when folded.
+    """The contents of one scope. ``vertex`` stands for it in the enclosing level, and ``box`` shows
+    it when folded.
 
     ``edges`` give a kind to (source, target, net); layering turns them into rows and links.
     """
@@ -75,12 +80,13 @@ class ScopeLevel(msgspec.Struct):
     shared: list[SharedBox] = []
 
     def number_rows(self) -> dict[int, int]:
-        """Return the number of the row of each vertex."""
         return {v: number for number, row in enumerate(self.rows) for v in row}
 
 
 class Layout(msgspec.Struct):
-    """The levels, the root first and every scope after the one that contains it; ``at`` is the vertex of each box."""
+    """The levels, the root first and every scope after its parent; ``at`` is the vertex of each
+    box.
+    """
 
     boxes: list[Box]
     vertices: list[Vertex]
@@ -88,7 +94,7 @@ class Layout(msgspec.Struct):
     at: list[int]
 
     def ancestors(self, vertex: int) -> list[int]:
-        """Return the vertices that contain ``vertex``, itself first, up to the root level."""
+        """Return ``vertex`` and its enclosing vertices, up to the root level."""
         chain = [vertex]
         while (outer := self.levels[self.vertices[chain[-1]].level].vertex) >= 0:
             chain.append(outer)
@@ -134,7 +140,7 @@ def build_levels(picture: Picture) -> Layout:
 
 
 def _list_boxes(picture: Picture) -> list[Box]:
-    """Return the boxes with the shapes of their outputs as labels of the lines that start there."""
+    """Return the boxes; the shapes of their outputs become labels."""
     shapes: dict[int, dict[str, None]] = {}
     for line in picture.lines:
         if line.kind == "data" and picture.boxes[line.source].kind in ("operator", "scope"):
@@ -150,8 +156,8 @@ def _list_boxes(picture: Picture) -> list[Box]:
 def find_paths(picture: Picture) -> list[Path]:
     """Return the path of each box: its branch if there are several, and its scopes.
 
-    A box that needs a second branch, such as a loss of two branches, is outside of both unless all boxes of its branch
-    do.
+    A box that needs a second branch, such as a loss of two branches, is outside of both unless all
+    boxes of its branch do.
     """
     joint = _find_joint_boxes(picture) if len(picture.branches) > 1 else frozenset()
     return [
@@ -161,7 +167,7 @@ def find_paths(picture: Picture) -> list[Path]:
 
 
 def _find_joint_boxes(picture: Picture) -> frozenset[int]:
-    """Return the boxes that need a second branch, unless all boxes of their own branch need it too."""
+    """Return the boxes that need a second branch, unless all boxes of their own branch do."""
     # Sets of branches as bits of an integer: a graph may have thousands of them.
     bits = {branch: 1 << i for i, branch in enumerate(picture.branches)}
     kinds = ("operator", "scope", "output")
@@ -181,7 +187,7 @@ def _find_joint_boxes(picture: Picture) -> frozenset[int]:
 
 
 def _find_needed_branches(lines: Sequence[Line], own: Sequence[int]) -> list[int]:
-    """Return the branches that each box needs as bits, from its ``own``; boxes without a branch pass none on."""
+    """Return the branches that each box needs, as bits; boxes without a branch pass none on."""
     needs = list(own)
     targets: dict[int, list[int]] = {}
     for line in lines:
@@ -229,7 +235,7 @@ def _add_edges(layout: Layout, source: int, target: int, net: int, kind: str) ->
 
 def _add_edge(layout: Layout, source: int, target: int, net: int, kind: str) -> None:
     edges = layout.levels[layout.vertices[source].level].edges
-    # If data and control lines connect two vertices, the data line is drawn.
+    # Data lines hide control lines.
     if edges.get((source, target, net)) != "data":
         edges[source, target, net] = kind
 
@@ -244,7 +250,7 @@ def _port(layout: Layout, scope: int, net: int, side: str) -> int:
 
 
 def _add_shared(layout: Layout, vertex: int, consumers: Sequence[int]) -> None:
-    """Put a box of shared parameters into the innermost level that contains all its consumers."""
+    """Put a box of shared parameters into the innermost level with all its consumers."""
     chains = [layout.ancestors(consumer)[::-1] for consumer in consumers]
     depth = 0
     while (

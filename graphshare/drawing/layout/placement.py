@@ -1,7 +1,7 @@
 """Coordinates: the boxes of an arranged picture in the plane, and the paths of its lines.
 
-``page/placement.js`` computes the same placement whenever a scope is folded; a test compares the two. Everything is
-computed for data that flow down, then turned.
+``page/placement.js`` computes the same placement whenever a scope is folded; a test compares the
+two. Everything is computed for data that flow down, then turned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GUTTER_MARGIN = 26.0
 
 
 class Rect(msgspec.Struct):
-    """The place of a vertex: its top left corner and its size."""
+    """A vertex's top left corner and size."""
 
     x: float
     y: float
@@ -64,7 +64,7 @@ class _Inner(msgspec.Struct):
 
 
 def place(layout: Layout, *, direction: str = "TB") -> VertexPlacement:
-    """Return the coordinates of ``layout`` with all scopes open; ``direction`` is the direction of data flow."""
+    """Return the coordinates of ``layout`` with all scopes open; data flow in ``direction``."""
     return _Placer(layout, direction).place()
 
 
@@ -78,7 +78,6 @@ class _Placer:
             shared for level in layout.levels for shared in level.shared if shared.gutter >= 0
         ):
             (width, height), box = self.size[shared.gutter], self.size[shared.vertex]
-            # Boxes in one gutter are stacked: the stack is as wide as the widest box, and its height is the sum.
             self.size[shared.gutter] = (
                 max(width, box[0] + 2 * GUTTER_MARGIN),
                 height + box[1] + STACK_GAP,
@@ -140,7 +139,6 @@ class _Placer:
             self.size[level.vertex] = (inner.width, inner.height)
 
     def _assign_x(self, level: ScopeLevel) -> dict[int, float]:
-        """Return the x of the centre of each vertex of ``level``."""
         above, below = self._find_pulls(level)
         steps = [self._measure_steps(row) for row in level.rows]
         x: dict[int, float] = {}
@@ -166,14 +164,12 @@ class _Placer:
         return x
 
     def _measure_steps(self, row: Sequence[int]) -> list[float]:
-        """Return the least distances between the centres of neighbours."""
         size, is_point = self.size, self._is_point
         return [
             (size[a][0] + size[b][0]) / 2 + GAPS[is_point(a), is_point(b)] for a, b in pairwise(row)
         ]
 
     def _find_pulls(self, level: ScopeLevel) -> tuple[dict[int, list[Pull]], dict[int, list[Pull]]]:
-        """Return the pulls on each vertex from above and from below."""
         ends = [(link.source, link.target) for link in level.links]
         ports = {*level.entrances.values(), *level.exits.values()}
         points = {v for pair in ends for v in pair if self._is_point(v) and v not in ports}
@@ -198,7 +194,7 @@ class _Placer:
         return self.layout.vertices[v].kind == "point"
 
     def _offset(self, v: int, net: int, *, is_source: bool, is_reversed: bool) -> float:
-        """Return where the line of ``net`` meets a vertex, relative to its centre."""
+        """Return where the line of ``net`` meets a vertex, from its centre."""
         vertex = self.layout.vertices[v]
         if vertex.kind != "scope":
             return 0.0
@@ -217,7 +213,9 @@ class _Placer:
             inner.width = width
 
     def _place_shared(self, number: int, inner: _Inner) -> None:
-        """Place boxes of shared parameters as high as their consumers, in gutters of rows or right of them all."""
+        """Place boxes of shared parameters at the height of their consumers, in gutters of rows or
+        right of them all.
+        """
         level = self.layout.levels[number]
         row_of = level.number_rows() if level.shared else {}
         columns: dict[int, dict[int, float]] = {}
@@ -249,7 +247,7 @@ class _Placer:
             inner.shared.update({v: (x, y) for v, y in zip(vertices, at, strict=True)})
 
     def _height_inside(self, vertex: int, number: int) -> float:
-        """Return the y of a vertex in the coordinates of a level around it."""
+        """Return the y of a vertex in the coordinates of an enclosing level."""
         y = 0.0
         for v in self.layout.ancestors(vertex):
             level = self.layout.vertices[v].level
@@ -304,7 +302,8 @@ class _Placer:
             else inner.y[link.target] - half_t
         )
         middle = (y1 + y2) / 2
-        # Straight down to the end of the row, so that the curve bends only between rows and meets no box.
+        # Straight down to the end of the row, so that the curve bends only between rows and meets
+        # no box.
         return [
             (xs, y0),
             *_straight((xs, y0), (xs, y1)),
@@ -326,7 +325,6 @@ class _Placer:
                 )
 
     def _turn(self, rects: dict[int, Rect], routes: list[Route]) -> VertexPlacement:
-        """Turn everything so that the data flow in the requested direction."""
         width, height = self.inner[0].width, self.inner[0].height
 
         def turn(x: float, y: float) -> tuple[float, float]:
@@ -358,7 +356,7 @@ def measure_vertex(vertex: Vertex, is_flat: bool) -> tuple[float, float]:
 
 
 def split_label(rect: Rect, vertex: Vertex, direction: str) -> tuple[Rect, tuple[float, float]]:
-    """Return the rectangle of a vertex's box, and the middle of its label, placed behind the box in the flow."""
+    """Return the rectangle of a vertex's box, and the middle of its label behind the box."""
     along = vertex.label if direction in ("LR", "RL") else LINE_STEP if vertex.label else 0.0
     x, y, width, height = rect.x, rect.y, rect.width, rect.height
     if direction in ("LR", "RL"):
@@ -375,8 +373,9 @@ def split_label(rect: Rect, vertex: Vertex, direction: str) -> tuple[Rect, tuple
 
 
 def pads(direction: str) -> tuple[float, float, float, float]:
-    """Return the left, top, right and bottom padding of a scope before it is turned; the title bar
-    is at the top afterwards.
+    """Return the left, top, right and bottom padding of a scope before it is turned.
+
+    The title bar is at the top afterwards.
     """
     bar = TITLE_BAR + 6
     return {
@@ -389,7 +388,7 @@ def _straight(start: tuple[float, float], end: tuple[float, float]) -> list[tupl
 
 
 def route_sideways(box: Rect, consumer: Rect) -> list[tuple[float, float]]:
-    """Return the route from the side of a box of shared parameters to the nearer side of a consumer."""
+    """Return the route from a box of shared parameters to the nearer side of a consumer."""
     x0, y0 = box.x + box.width / 2, box.y + box.height / 2
     y1 = consumer.y + consumer.height / 2
     is_left = consumer.x + consumer.width / 2 < x0
@@ -400,7 +399,7 @@ def route_sideways(box: Rect, consumer: Rect) -> list[tuple[float, float]]:
 
 
 def _measure_gaps(level: ScopeLevel, x: dict[int, float]) -> list[float]:
-    """Return the heights between the rows: more where links lead far to the side."""
+    """Return the heights between rows, more where links lead far to the side."""
     row_of = level.number_rows()
     gaps = [ROW_GAP] * max(len(level.rows) - 1, 0)
     for link in level.links:
@@ -414,7 +413,9 @@ def _measure_gaps(level: ScopeLevel, x: dict[int, float]) -> list[float]:
 def clamp_stack(
     at: Sequence[float], heights: Sequence[float], low: float, high: float
 ) -> list[float]:
-    """Shift a stack of boxes, given by their centres, into the range; push them together where they leave it."""
+    """Shift a stack of boxes, given by their centres, into the range; push them together where they
+    leave it.
+    """
     at = list(at)
     bound = low
     for i, height in enumerate(heights):
@@ -443,7 +444,7 @@ Pull = tuple[
 def _hold_spines(
     above: Mapping[int, list[Pull]], below: Mapping[int, list[Pull]]
 ) -> list[dict[int, list[Pull]]]:
-    """Return the pulls of the vertices without a straight link; the others are held where they are."""
+    """Return the pulls of the vertices without a straight link; the others are held."""
     straight = {
         v
         for side in (above, below)
@@ -477,7 +478,8 @@ def _move_row(
 
 
 def _find_favourites(pairs: Sequence[tuple[int, int]], points: Collection[int]) -> dict[int, int]:
-    """Return the link of each vertex that should be straight: the first to a vertex of its own kind, point or not.
+    """Return the link of each vertex that should be straight: the first to a vertex of its own
+    kind, point or not.
 
     A vertex with more than two links stands in the middle of them, unless one alone is of its kind.
     """
@@ -495,7 +497,9 @@ def _find_favourites(pairs: Sequence[tuple[int, int]], points: Collection[int]) 
 def fit_in_order(
     wanted: Sequence[float], weights: Sequence[float], steps: Sequence[float]
 ) -> list[float]:
-    """Return the positions nearest to the wanted ones, by weighted squares, whose distances are at least ``steps``."""
+    """Return the positions nearest to the wanted ones, by weighted squares, at distances of at
+    least ``steps``.
+    """
     offset, offsets = 0.0, [0.0]
     for step in steps:
         offset += step

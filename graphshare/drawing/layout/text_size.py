@@ -1,4 +1,4 @@
-"""Sizes of boxes, from an estimate of the width of text: there is no font here, and the reader's is not known."""
+"""Sizes of boxes, from an estimate of the width of text: the reader's font is not known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[]/ -`"), frozenset("mwMW@%")
 
 
 def shorten_middle(text: str, limit: int = LONGEST_TEXT) -> str:
-    """Return printable text of at most ``limit`` characters; the ends of a name tell more than its middle."""
+    """Return printable text of at most ``limit`` characters; the ends of a name tell most."""
     # Only the ends are shown, so megabytes between them need not be escaped.
     text = escape_control(text[:limit] + text[limit:][-limit:])
     if len(text) <= limit:
@@ -30,9 +30,7 @@ def shorten_middle(text: str, limit: int = LONGEST_TEXT) -> str:
 
 
 def estimate_width(text: str, size: float) -> float:
-    """Return the width of ``text`` in pixels in a sans-serif font of ``size`` pixels, rather too
-    large than too small.
-    """
+    """Return the width in pixels in a sans-serif font of ``size`` pixels, rather too large."""
     return size * sum(map(_relative_width, text))
 
 
@@ -47,7 +45,7 @@ def _relative_width(character: str) -> float:
 
 
 def box_texts(box: Box) -> list[str]:
-    """Return the title and the lines of a box in their drawn form."""
+    """Return the drawn title and lines of a box."""
     return [shorten_middle(text) for text in (box.title, *box.lines)]
 
 
@@ -69,10 +67,10 @@ def measure_box(box: Box) -> tuple[float, float]:
 
 
 def measure_label(text: str) -> float:
-    """Return the width of the label of a box; 0 without one."""
+    """Return the width of a box's label; 0 without one."""
     return round(estimate_width(text, LINE_SIZE)) + LABEL_MARGIN if text else 0.0
 
 
 def title_width(title: str) -> float:
-    """Return the width of the title bar of an open scope, its fold mark included."""
+    """Return the width of an open scope's title bar with its fold mark."""
     return estimate_width(shorten_middle(title), TITLE_SIZE) * 1.06 + 40

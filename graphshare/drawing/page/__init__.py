@@ -1,8 +1,8 @@
-"""A page that shows a picture: one HTML file that needs nothing else, neither network nor Graphviz.
+"""A page that shows a picture: one HTML file that needs neither network nor Graphviz.
 
-The data enter the page as JSON in which ``<`` is escaped, and its script writes them as text only;
-a content security policy allows that script and no other. A click on a node shows its operator,
-attributes, shapes, and parameters with their statistics.
+The data are JSON in which ``<`` is escaped, and the script writes them as text only; a content
+security policy allows no other script. A click on a node shows its operator, attributes, shapes,
+and parameters with their statistics.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ def format_page(
     direction: str = "TB",
     title: str = "graph",
 ) -> str:
-    """Return the page of a picture whose scopes are all open; the page first opens ``picture.depth`` levels.
+    """Return the page of a picture whose scopes are all open; it first opens ``picture.depth``
+    levels.
 
-    ``sections`` are the findings of a comparison of two graphs; the panel shows them first.
+    The panel first shows ``sections``, the findings of a comparison.
     """
     style = _read("page.css")
     script = "".join(map(_read, _SCRIPTS))
@@ -100,7 +101,7 @@ def _hash(text: str) -> str:
 
 
 def _format_data(data: object) -> str:
-    """Return ``data`` as JSON that cannot end the element around it: without ``<``, and in ASCII."""
+    """Return JSON that cannot end the element around it: without ``<``, and in ASCII."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
@@ -153,7 +154,7 @@ def _describe_box(box: Box, numbers: dict[Node, int]) -> dict[str, object]:
         else "",
         "texts": box_texts(box),
         "label": box.label,
-        # A folded scope may have thousands of nodes, which are listed in their own boxes.
+        # A folded scope may have thousands of nodes; their own boxes list them.
         "nodes": [] if is_scope else [numbers[node] for node in box.nodes],
         "weights": box.weights,
     }
@@ -181,7 +182,9 @@ def _describe_link(link: Link) -> list[object]:
 
 
 class Details(msgspec.Struct, frozen=True):
-    """Tables of a page: ``nodes`` for the boxes' nodes, ``parameters`` by name, and ``notes`` for the reader."""
+    """Tables of a page: ``nodes`` for the boxes' nodes, ``parameters`` by name, and ``notes`` for
+    the reader.
+    """
 
     nodes: Mapping[Node, _Table]
     parameters: Mapping[str, _Table]
@@ -189,9 +192,9 @@ class Details(msgspec.Struct, frozen=True):
 
 
 def describe_boxes(graph: AnnotatedGraph, files: Sequence[ParameterFile]) -> Details:
-    """Return the details of every node of ``graph``; the arrays of ``files`` are read in pieces for their statistics.
+    """Return the details of every node, with statistics of the arrays of ``files``, read in pieces.
 
-    If two files have an array of one name, the first file's is described.
+    Of two arrays of one name, the first file's is described.
     """
     users = consumers(graph.graph.nodes)
     measured: dict[Node, list[_Row]] = {}
@@ -242,7 +245,6 @@ def _format_shape(graph: AnnotatedGraph, entry: Entry) -> str:
 
 
 def _list_outputs(graph: AnnotatedGraph) -> dict[Node, list[str]]:
-    """Return the known shapes of each node's outputs, in order."""
     outputs: dict[Node, list[str]] = {}
     for (node, _), shape in sorted(graph.shapes.items(), key=lambda item: item[0][1]):
         outputs.setdefault(node, []).append(format_dims(shape, separator="×"))
@@ -252,7 +254,7 @@ def _list_outputs(graph: AnnotatedGraph) -> dict[Node, list[str]]:
 def _measure(
     variables: Sequence[Node], params: ParameterFile, notes: dict[str, None]
 ) -> dict[Node, list[_Row]]:
-    """Return rows with the statistics of each parameter in the file; if there are none, add the reason to ``notes``."""
+    """Return the statistics of each parameter; if there are none, add the reason to ``notes``."""
     from graphshare.formats.params.statistics import count_in_bins, measure_array
 
     records = RecordsByName(params)
