@@ -50,7 +50,7 @@ class AffineValue(Struct, frozen=True, eq=False):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the numbers; a kernel adds the shape of its channels."""
+        """The shapes of the numbers and of the kernel's channels."""
         channels = [] if self.kernel is None else [(self.kernel.shape[self.out_axis],)]
         return [*channels, self.factor.shape, self.bias.shape]
 
@@ -101,7 +101,7 @@ class ScaleShift(Struct, frozen=True, eq=False):
 def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineValue | None:
     """Read a linear operator with a kernel; None if its bias is not by channel."""
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
-    # A convolution states its bias by channel, in a shape that does not broadcast.
+    # A convolution's bias by channel does not broadcast.
     bias = _split_channels(
         shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis, rank
     )
@@ -305,7 +305,7 @@ def _read_alike(one: Constant, other: Constant) -> Iterator[tuple[Array, Array, 
 def _read_transposed(
     one: Constant, other: Constant
 ) -> Iterator[tuple[Array, Array, tuple[int, ...]]]:
-    """Yield both matrices, the first transposed, in blocks, each with its start.
+    """Yield blocks of both matrices, the first transposed, each with its start.
 
     The first is read again for each block of rows of the second.
     """

@@ -100,7 +100,7 @@ def verify_batched(
 
 
 def _find_misplaced_inputs(batch: Batched) -> Iterator[str]:
-    """Yield joins and splits that do not have one part per branch, in the branches' order."""
+    """Yield joins and splits without one part per branch in the branches' order."""
     count = len(batch.labels)
     for join in batch.joins:
         nodes = [entry.node for entry in join.inputs]
@@ -160,7 +160,6 @@ class _Runs:
         self._made_up: dict[Node, Array] = {}
 
     def compare(self) -> list[tuple[tuple[Values, ...], tuple[EngineComparison, ...]]]:
-        """Compare all rounds of each branch, within and across engines."""
         graph = self._batch.graph
         executors = self._options.choose_executors(graph, self.side.model.where)
         opened = open_in_engines((graph, *self._graphs), self.side, executors)

@@ -224,7 +224,7 @@ class BodyJudges:
         self.reports.clear()
 
     def judge(self, owners: Owners, pairs: Sequence[BodyPair], tolerate: Tolerate) -> None:
-        """Judge two operators' bodies once per walk: several regions may share them."""
+        """Judge two operators' bodies once per walk: regions may share them."""
         if owners not in self._judges:
             self._judges[owners] = [
                 self._open_judge(*pair.models, pair.heads, {name: name for name in pair.feeds})
@@ -297,7 +297,7 @@ def _open_body(
 
 
 def _list_constants(terms: GraphTerms, entry: Entry) -> list[Node]:
-    """Return the nodes that compute a constant; none if the value needs an input."""
+    """Return the nodes behind a constant; none if the value needs an input."""
     nodes = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
     return nodes if all(node.op or node.details.holds_value for node in nodes) else []
 

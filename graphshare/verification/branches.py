@@ -146,8 +146,6 @@ class _Proof(msgspec.Struct, eq=False):
 
 
 class _Branch:
-    """The proof of one branch against its reference."""
-
     def __init__(self, proof: _Proof, pair: HeadPairs, pairing: Pairing) -> None:
         self._proof, self.pair, self.pairing = proof, pair, pairing
         self.side, self.twins, self.options = proof.side, proof.twins, proof.options
@@ -172,7 +170,6 @@ class _Branch:
         parameters = tuple(
             ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in self.parameters
         )
-        # If parameters differ, no values are needed for an answer.
         rounds, engines, reasons = self._compare_values(is_needed=stages[-1].verdict != "fails")
         if reasons:
             stages.append(Stage("values", "skipped", "not run", reasons))
@@ -200,7 +197,7 @@ class _Branch:
         )
 
     def _compare_parameters(self) -> list[ParameterPair]:
-        """Compare parameters; a fed one does not count as missing."""
+        """Compare parameters; a fed one is not missing."""
         owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
         compared = compare_parameters(
             owned, self.side.is_auxiliary, self.side.records, self.side.records
@@ -216,7 +213,6 @@ class _Branch:
     def _compare_values(
         self, *, is_needed: bool
     ) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...], tuple[str, ...]]:
-        """Compare all rounds and engines, or return reasons for skipping them."""
         pair, options = self.pair, self.options
         nodes = [a for a, _ in self.pairing.pairs]
         parts = [(self.side.model.graph, nodes)]
@@ -274,7 +270,6 @@ class _Branch:
         return setups
 
     def _describe_tied(self) -> tuple[str, ...]:
-        """Describe the number and size of tied parameters."""
         graph, records = self.side.model.graph, self.side.records
         format_ = find_format(graph)
         if records is None or format_.supports(Operation.PARAMETER_FILE):
@@ -391,7 +386,6 @@ class _Branch:
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:
-    """Describe a branch's given sizes by its own variable names."""
     shapes = {
         **setup.shapes,
         **{node: array.shape for node, array in setup.feeds.items() if hasattr(array, "shape")},

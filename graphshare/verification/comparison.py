@@ -22,7 +22,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.verification.runners import ABSENT, Refused, Runner, has_refused
 
-# Fractions of the largest number in an output; the docstring of verify() states them for across_dtypes.
+# Fractions of an output's largest number; the docstring of compare() states two of them.
 _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 # Two steps at 1: dtypes with fewer bits have no numbers between 0 and 10 steps.
 _EXPORTED |= {
@@ -50,7 +50,7 @@ class Tolerance(Options, frozen=True):
     of_largest: NotNegative = 0.0
 
     def find_limit(self, wanted: Array) -> float:
-        """Return the allowed distance of any number from ``wanted``, in addition to ``rtol``."""
+        """Return the allowed distance from ``wanted``, in addition to ``rtol``."""
         if not self.of_largest or not is_floating(wanted.dtype):
             return self.atol
         return max(self.atol, self.of_largest * find_largest(wanted))
@@ -81,9 +81,7 @@ class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
 
 
 def tolerate_dtype(dtype: str, chosen: Tolerance) -> DtypeTolerance:
-    """Return the tolerance for the least precise ``dtype``: the chosen one or, if larger, an
-    export's.
-    """
+    """Return the tolerance for the least precise ``dtype``: an export's, or a larger chosen one."""
     of_largest = max(chosen.rtol, chosen.of_largest, _EXPORTED[dtype])
     return DtypeTolerance(chosen.atol, chosen.rtol, of_largest=of_largest, dtype=dtype)
 
@@ -133,7 +131,7 @@ class OutputComparison(msgspec.Struct, frozen=True):
 
 
 class InnerComparison(msgspec.Struct, frozen=True):
-    """The comparison of one output of a pair of inner nodes; ``op`` is ``null`` for a variable."""
+    """One output of a pair of inner nodes; ``op`` is ``null`` for a variable."""
 
     reference: str
     node: str
@@ -167,7 +165,7 @@ class Values(msgspec.Struct, frozen=True):
 
 
 class EngineComparison(msgspec.Struct, frozen=True):
-    """Both branches' outputs in ``engine`` compared with ``reference``, on one set of inputs.
+    """Both branches' outputs in ``engine`` and in ``reference``, on one set of inputs.
 
     ``first`` is the first differing node in topological order.
     """

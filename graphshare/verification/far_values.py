@@ -161,7 +161,6 @@ def _list_numbers(constants: Iterable[Constant]) -> Iterator[float]:
 def _list_departures(
     trial: Trial, sides: Sequence[Side], seen: Values, keys: Sequence[Key], points: Array
 ) -> Iterator[_Departure]:
-    """Yield, per run and end, the diverging element with the smallest numbers."""
     known = trial.compute(sides[0], seen)
     operators = {
         key: None if isinstance(key, str) else trial.plan.entries[0][key].node.op for key in keys
@@ -251,7 +250,7 @@ def _draw_far(
                 wide = widen(seen[key][:0] if seen[key].ndim else seen[key]).dtype
                 most = float(np.sqrt(np.finfo(wide).max))
                 low, high = max(ranges[key][0], -most), min(ranges[key][1], most)
-                # Each start has its own order, so that many pairs of numbers meet.
+                # In different orders, so that many pairs meet.
                 order = (np.arange(len(points)) + run * size) * (1 + 6 * number) % len(points)
                 numbers = (
                     np.clip(points, low, high)[order]
@@ -263,7 +262,6 @@ def _draw_far(
 
 
 def _sample(array: Array) -> Array:
-    """Return numbers as float64, or a sample of too many."""
     places = np.unique(np.linspace(0, array.size - 1, min(array.size, _MOST)).astype(np.int64))
     return widen(
         array[np.unravel_index(places, array.shape)] if array.ndim else array.reshape(1)

@@ -115,7 +115,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
         return (*self.feeds, *self.shapes, *self.as_input)
 
     def choose_executors(self, graph: Graph, where: str) -> dict[str | None, ChosenEngine]:
-        """Return the executor of a graph for each engine.
+        """Return a graph's executor for each engine.
 
         Raises UsageError or RefusedError as :func:`choose_executor`.
         """
@@ -185,11 +185,11 @@ def check_options(options: ProofOptions) -> list[Fault]:
 def find_obstacles(
     parts: Sequence[tuple[Graph, Sequence[Node]]], *, is_allowed: bool, is_needed: bool = True
 ) -> tuple[str, ...]:
-    """List reasons why nodes of some graphs cannot be computed here.
+    """List reasons why nodes cannot be computed here.
 
     Raises:
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
-        UsageError: the backend of a graph is not installed, unless that is allowed or no value is
+        UsageError: a graph's backend is not installed, unless that is allowed or no value is
             needed.
     """
     obstacles = [obstacle for graph, _ in parts if (obstacle := find_obstacle(graph))]
@@ -273,7 +273,7 @@ def compare_round(
 def join_rounds(
     rounds: Iterable[RoundComparisons],
 ) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
-    """Join all rounds' comparisons: for each engine, the first one first, and across engines."""
+    """Join all rounds' comparisons: the first engine's, the others', and across engines."""
     by_round, across = [], []
     for values, engines in rounds:
         by_round.append(values)
@@ -301,7 +301,7 @@ def find_drawing(graph: Graph) -> dict[int, Node]:
 
 
 def describe_drawing(node: Node) -> str:
-    """Explain why a value that depends on a node's random numbers is not judged."""
+    """Explain why a value that depends on random numbers is not judged."""
     return f"it depends on random numbers without a seed, which {node.op} {node.shown_name!r} draws"
 
 

@@ -113,7 +113,7 @@ def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> i
             drawn = parts[0].draw(fed, options=DrawOptions(options.inputs.seed + number)).values
             by_name = {node.name: value for node, value in drawn.items()}
             changed += list_changed(names, *(_compute(part, by_name) for part in parts))
-        # Some optimizations need fixed sizes, and may change the order of sums.
+        # Optimizations for fixed sizes may change the order of sums.
         if not changed:
             return len(names)
     raise DisprovedError(
@@ -290,7 +290,7 @@ class _Trial:
         """Compare at the file's sizes; return whether outputs are equal even with optimizations."""
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
-        # Some optimizations need fixed sizes and change the order of sums.
+        # Without optimizations: some need fixed sizes, and change the order of sums.
         plain = [
             _compute(open_computation(model, exact=True), feeds)
             for model in (self.freed, self.source)
@@ -342,7 +342,7 @@ class _Trial:
     def _run_rows(
         self, drawn: Sequence[Mapping[str, Array]], rows: Sequence[int], wanted: Sequence[Array]
     ) -> list[Array]:
-        """Return the outputs for chosen samples, along the first axis. Raises DisprovedError."""
+        """Return chosen samples' outputs along the first axis. Raises DisprovedError."""
         assert self.batch is not None
         feeds = dict(drawn[0])
         for name, axis in self._list_places(self.batch):

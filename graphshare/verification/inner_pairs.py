@@ -65,7 +65,7 @@ def pair_readers(
 
 
 def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> list[set[tuple[int, Node]]]:
-    """Group readers of the same parameters, with their sides: pairs with a common reader join."""
+    """Group readers of the same parameters, each with its side; groups with a common reader join."""
     groups: dict[tuple[int, Node], set[tuple[int, Node]]] = {}
     for pair in pairs:
         readers = tuple(enumerate(pair))

@@ -57,7 +57,7 @@ class Inputs(Options, frozen=True, kw_only=True):
 
 
 class Setup(msgspec.Struct, frozen=True, eq=False):
-    """Feeds and shapes of inputs; ``branch`` is the branch that has them, None for all."""
+    """Feeds and shapes of inputs of ``branch``, None for all branches."""
 
     feeds: Mapping[Node, Array] = EMPTY
     shapes: Mapping[Node, GivenShape] = EMPTY
@@ -192,7 +192,7 @@ class Drawer:
         return _choose_nodes(by_node, set(self._leader.graph.variables()))
 
     def _unify(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
-        """Return the leader's shapes with all sizes that either side fixes."""
+        """Add all sizes that either side fixes to the leader's shapes."""
         twins = {a.name: b.name for a, b in self._pairs}
         by_name = {node.name: shape for node, shape in shapes.items()}
         known = unify_sizes(

@@ -86,14 +86,12 @@ _TOGETHER = 4
 
 
 class _Runs(msgspec.Struct, frozen=True, eq=False):
-    """Both models, open, and their outputs for each set of inputs."""
-
     sides: tuple[Computation, Computation]
     draws: Sequence[Draw]
     outputs: Sequence[tuple[Any, Any]]
 
     def list_computed(self) -> list[Draw]:
-        """Return the sets of inputs that both models compute."""
+        """Return sets that both models compute."""
         return [
             draw for draw, own in zip(self.draws, self.outputs, strict=True) if not has_refused(own)
         ]
@@ -275,7 +273,7 @@ class ModelComparison:
         return open_computation(model, executor, as_input=self._options.as_input)
 
     def _open_moved(self, side: int) -> Iterator[Computation]:
-        """Yield a model of the coarser of two dtypes with its weights a step off."""
+        """Yield the model in the coarser of two dtypes, its weights a step off."""
         if self._dtype and _find_coarsest(self._sides[side]) == self._dtype:
             yield self._open_model(
                 move_weights(self._sides[side], self._dtype),
@@ -283,7 +281,7 @@ class ModelComparison:
             )
 
     def _choose_executors(self) -> list[ChosenEngines]:
-        """Choose each model's executors; an engine applies only where there is a choice."""
+        """Choose executors; an engine applies only to a model with a choice."""
         default = msgspec.structs.replace(self._options, engines=(None,), strict_engine=False)
         chosen: list[ChosenEngines] = []
         refusals: list[RefusedError] = []
@@ -491,7 +489,6 @@ def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
 
 
 def _index_names(graph: Graph) -> dict[str, Node]:
-    """Index operators by unique names of first outputs."""
     names = [
         (output_name(Entry(node)), node)
         for node in post_order(head.node for head in graph.heads)

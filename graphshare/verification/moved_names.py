@@ -119,8 +119,6 @@ def find_equal(
 
 
 class _Value(NamedTuple):
-    """A computed value with a summary that distinguishes it from most others."""
-
     entry: Entry
     array: Array
     summary: Array
@@ -152,7 +150,7 @@ def _is_equal(value: _Value, other: _Value, tolerate: Tolerate) -> bool:
 
 
 def _sum_up(value: Array) -> Array:
-    """Return an array's largest number, mean, and mean magnitude, all finite."""
+    """Return an array's largest number, mean and mean magnitude, all finite."""
     wide = value.astype(np.float64) / value.size
     return np.array([find_largest(value), wide.sum(), np.abs(wide).sum()])
 

@@ -132,7 +132,7 @@ def _measure_noise(
     wanted: Sequence[Any],
     others: Iterable[Computation],
 ) -> list[float]:
-    """Measure outputs' distance from ``wanted`` when inputs or the order of sums change a little.
+    """Measure the effect on outputs of small changes in inputs or the order of sums.
 
     Runs each of ``others``, and inputs moved by one step of their dtype.
     """

@@ -204,7 +204,6 @@ def prove_export(
 def _prepare(
     source: Checkpoint, part: _StagedPart, feeds: Mapping[str, Array], options: ProofOptions
 ) -> Prepared:
-    """Give all variables values, at the part's shapes and in the model's dtypes."""
     static, variables = part.static, list(part.static.part.variables())
     types = {node.name: static.inference.types[node][0] for node in variables}
     own = {
@@ -231,7 +230,6 @@ def _prepare(
 def _compare_with_graph(
     static: StaticPart, ready: Prepared, runner: Runner, tolerance: Tolerance
 ) -> Values:
-    """Compare outputs and inner values with the graph's."""
     graph = ComputationRunner(ready.computation, ready.values, by_output=True)
     names = [(name, name) for name in map(output_name, static.part.heads)]
     return compare_runs(
@@ -249,7 +247,7 @@ class _StagedPart:
         self._variables = {node.name: node for node in model.graph.variables()}
 
     def open(self, values: Mapping[Node, Array]) -> _StagedRunner:
-        """Return a run on values of the graph's inputs, in the model's stated dtypes."""
+        """Run the model on the graph's inputs, in the model's dtypes."""
         by_name = {self.names[node, 0]: value for node, value in values.items()}
         own = {
             self._variables[name]: x.astype(self.stated[name].parts[0])
@@ -352,7 +350,6 @@ def judge_by_inputs(
 def _prove_branches(
     pairs: Sequence[tuple[HeadPairs, Pairing]], part: _StagedPart, inputs: Mapping[Node, Array]
 ) -> Iterator[BranchReport]:
-    """Compare each branch with its reference on equal inputs, each in a separate run."""
     names = part.names
     places = {
         (entry.node, entry.index): place for place, entry in enumerate(part.static.part.heads)

@@ -265,7 +265,7 @@ class Trial(Struct, frozen=True, eq=False):
         return draws
 
     def name_starts(self, side: int, part: Part) -> dict[Place, Key]:
-        """Map a side's starts to terms, or to common names of inputs."""
+        """Map starts to terms, or to common names of inputs."""
         read = [node for node in part.nodes if (node, 0) in self.inputs[side]]
         return {**part.touched, **{(node, 0): self.sides[side].name_input(node) for node in read}}
 
@@ -320,7 +320,7 @@ class Trial(Struct, frozen=True, eq=False):
         return "" if is_computed or not is_strict else "different inputs are refused"
 
     def _find_sizes(self, keys: Iterable[Key]) -> Sizes:
-        """Return the sizes of common starts that either side fixes, if the rank is known."""
+        """Return sizes of common starts that either side fixes, if the rank is known."""
         sizes: dict[Key, Sequence[object]] = {}
         for side, entries, inputs in zip(self.sides, self.plan.entries, self.inputs, strict=True):
             starts = {side.name_input(node): Entry(node) for node, _ in inputs}
@@ -366,7 +366,6 @@ class Trial(Struct, frozen=True, eq=False):
 def _cast_values(
     values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]
 ) -> dict[Place, Array]:
-    """Return a side's values by place, inputs in its own dtypes."""
     return {
         p: values[key].astype(like[p].dtype, copy=False) if p in like else values[key]
         for p, key in places.items()
@@ -389,7 +388,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _moves_alone(part: Part) -> bool:
-    """Whether a part only moves values and computes sizes; other Casts may merge numbers."""
+    """Whether a part only moves values and computes sizes. Other Casts may merge numbers."""
     casts = [node for node in part.nodes if node.op == "Cast"]
     return all(not node.op or node.op in _MOVING for node in part.nodes) and all(
         _is_of_sizes(part, node) for node in casts
@@ -453,7 +452,6 @@ def _can_label(values: Values) -> bool:
 
 
 def _count_runs(values: Values) -> int:
-    """Return the number of digits, and so of runs, that labels need."""
     # 0 and the last label are unused: their digits look like constants.
     count = sum(array.size for array in values.values()) + 2
     bases = [_DIGITS[array.dtype.name][1] for array in values.values()]
@@ -461,7 +459,7 @@ def _count_runs(values: Values) -> int:
 
 
 def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the arrays with labels instead of elements, one digit of each label per run."""
+    """Yield labels instead of elements, one digit of each label per run."""
     labels, at = dict[Key, Array](), 1
     for key, array in values.items():
         if array.dtype.name in _DIGITS:

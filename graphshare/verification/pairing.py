@@ -87,7 +87,7 @@ def pair_nodes(pair: HeadPairs) -> Pairing:
 
 
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
-    """Pair heads with one source node; the map's first branch is the reference."""
+    """Pair heads by source node; the map's first branch is the reference."""
     images: dict[str, dict[tuple[int, int], Node]] = {}
     finder = NodeFinder(graph)
     for entry in read_map(path).entries:
@@ -136,7 +136,7 @@ def _pair_images(
         entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back
     ]
     twins = [Entry(back[origins[entry.node]], entry.index, entry.version) for entry in heads]
-    # Several heads of the same output are one pair.
+    # Heads may repeat an output.
     pairs = {
         (entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)
     }.values()
@@ -376,7 +376,7 @@ def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
 
 
 def _find_values(graph: Graph, wanted: Collection[str]) -> dict[str, list[Entry]]:
-    """Find inputs, inner values and outputs by name, in the order of their numbers."""
+    """Find all values by name, in the order of their numbers."""
     entries: dict[str, list[Entry]] = {}
     for name, entry in list_numbered(graph.nodes, graph.heads):
         if name in wanted:

@@ -1,4 +1,4 @@
-"""Parts of a model, computed separately with optimizations off from values computed elsewhere."""
+"""Parts of a model, computed without optimizations from values computed elsewhere."""
 
 from __future__ import annotations
 

@@ -226,7 +226,6 @@ class _RecordingComparer:
         return ready
 
     def _list_parameters(self, ready: Prepared, recorded: Mapping[str, Any]) -> Iterator[_Recorded]:
-        """Yield recorded variables that also have values in the file or in ``feeds``."""
         known, _ = ready.computation.complete(ready.values)
         for node in post_order(entry.node for entry in ready.part.heads):
             has_own = node.name in self._held or node.name in self._options.feeds

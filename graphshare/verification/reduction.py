@@ -132,7 +132,7 @@ class Reducer:
         self.models = [side.model for side in departure.planner.sides]
 
     def reduce(self) -> Parts | None:
-        """Return the smallest parts, or None if no end departs as a separate part."""
+        """Return the smallest parts, or None if no end departs by itself."""
         parts, candidates = None, iter(self._list_whole())
         while smaller := next((each for each in candidates if self._compare(each) is False), None):
             parts, candidates = smaller, self._list_smaller(smaller)
@@ -161,7 +161,6 @@ class Reducer:
         return [Parts(end, (left, right), values, dtypes) for end in cone.ends]
 
     def _find_sources(self) -> tuple[Mapping[Place, Entry], Mapping[Place, Entry]]:
-        """Map both sides' places before the region to the original's values."""
         plan, cone = self._departure.plan, self._departure.cone
         # Values that the left side reads are starts: a part runs by itself.
         own = set(cone.left)
@@ -175,7 +174,6 @@ class Reducer:
         return left, {place: source for place, (_, source) in plan.list_sources(cone).items()}
 
     def _name_sources(self, sources: Iterable[Entry]) -> dict[Place, tuple[str, Any]]:
-        """Return name and value of the original's inputs and of ``sources``, by place."""
         nodes, feeds = self._departure.planner.sides[0].nodes, self._departure.feeds
         inputs = {
             (node, 0): (node.name, feeds[node.name])
@@ -346,7 +344,6 @@ def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOp
 def _find_parts(
     folder: str, report: Report, comparison: ModelComparison
 ) -> tuple[Sequence[Checkpoint], Parts]:
-    """Return both models, and the smallest parts that files can contain."""
     if not comparison.departures:
         message = (
             "the difference has no place: no region departs on equal inputs, so nothing was written"

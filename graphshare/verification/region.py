@@ -88,7 +88,7 @@ class Region(msgspec.Struct, frozen=True):
 
     @property
     def is_weighed(self) -> bool:
-        """Whether its weights show equality for every input."""
+        """Whether weights show equality for every input."""
         return bool(self) and self.steps is not None
 
 

@@ -358,7 +358,6 @@ class Planner:
         ]
 
     def _take_inlined(self, inlined: Sequence[Inlined]) -> None:
-        """Continue with inlined graphs, whose weights' contents are known."""
         sides = list(zip(self.sides, inlined, strict=True))
         left, right = (
             msgspec.structs.replace(side.model, graph=each.graph) for side, each in sides
@@ -539,7 +538,6 @@ class Planner:
         return can_be_one(left.find_parts(a), right.find_parts(b))
 
     def _pair_readers(self, terms: Sequence[GraphTerms]) -> dict[Place, Entry]:
-        """Pair values computed from the same parameters, unless runs disproved them."""
         pairs = pair_readers(
             [side.nodes for side in self.sides], [own.find_content for own in terms]
         )
@@ -578,7 +576,7 @@ class Planner:
                 pairs = [pair for pair in pairs if pair is not wrong]
 
     def _measure_shift(self, pair: Pair) -> float:
-        """Measure how far two values' relative positions in their models differ, from 0 to 1."""
+        """Measure how far two values' relative positions differ, from 0 to 1."""
         left, right = (
             side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True)
         )
@@ -586,7 +584,7 @@ class Planner:
 
 
 def _encode_array(array: Array) -> bytes:
-    """Encode elements like the contents of constants: texts with their lengths."""
+    """Encode elements like constants: texts with their lengths."""
     if array.dtype.kind != "O":
         return np.ascontiguousarray(array).tobytes()
     texts = [text.encode("utf-8", "surrogateescape") for text in array.flat]

@@ -41,7 +41,6 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
 
 
 def _list_notes(rounds: Sequence[RegionReport]) -> Iterator[str]:
-    """Yield notes on regions that agree on all given values and diverge on others."""
     named = {
         name_end(region): region
         for group in group_regions(rounds)
@@ -56,7 +55,6 @@ def _list_notes(rounds: Sequence[RegionReport]) -> Iterator[str]:
 
 
 def _count_near(near: Sequence[Region]) -> Iterator[str]:
-    """Count regions equal by weights and on samples, with their largest differences."""
     weighed = [region.steps or 0.0 for region in near if region.is_weighed]
     if weighed:
         yield f"{format_count(len(weighed), 'region')} by weights (at most {max(weighed):.1f} steps)"
@@ -97,7 +95,6 @@ def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
 
 
 def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
-    """Yield the stage of differences that equal values hide."""
     hidden, switches = [], dict[str, None]()
     for group in group_regions(rounds):
         judged = [region for region in group if region.comparison is not None]

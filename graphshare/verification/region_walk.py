@@ -93,7 +93,7 @@ class _Step(msgspec.Struct, eq=False):
     last: set[int] = msgspec.field(default_factory=set)
 
     def close(self) -> None:
-        """Close both parts before the next ones are opened."""
+        """Close both parts before the next ones open."""
         for part in self.parts:
             part.opened.clear()
 
@@ -184,7 +184,7 @@ class RegionWalk:
         return {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
 
     def list_regions(self) -> tuple[list[Region], list[RegionReport]]:
-        """Return the plan's judged regions, and the reports of bodies in them."""
+        """Return the plan's regions, and the reports of their bodies."""
         regions: list[Region] = []
         inner: dict[Owners, list[RegionReport]] = {}
         for cone in self.plan.cones:
@@ -203,7 +203,7 @@ class RegionWalk:
         return regions, list(chain(*inner.values()))
 
     def list_departed(self) -> list[tuple[Cone, int]]:
-        """List departing regions, each with the number of the inputs that show it best."""
+        """List departing regions, each with the number of its worst inputs."""
         return [(cone, each.draw) for cone, each in self._list_judged() if each.departs]
 
     def list_unexplained(self, *, at_heads: bool = False) -> list[Cone]:
@@ -319,7 +319,7 @@ class RegionWalk:
         return left is not None and left == right
 
     def _schedule(self) -> list[_Step]:
-        """Plan steps for unjudged regions, and for earlier ones whose values these need."""
+        """Plan unjudged regions, and earlier ones whose values these need."""
         steps: list[_Step] = []
         makers: dict[int, int] = {}
         for number, cone in enumerate(self.plan.cones):
@@ -549,7 +549,7 @@ class RegionWalk:
     def _make_trial(
         self, step: _Step, number: int = -1, tolerance: Tolerance | None = None
     ) -> Trial:
-        """Try a region on a set of inputs, by default the last: it has more samples."""
+        """Make a trial on a set of inputs, by default the last: it has more samples."""
 
         def read(term: int) -> Any:
             value = self.draws[number][0].by_term.get(term)
@@ -600,7 +600,6 @@ class RegionWalk:
         return self._find_values([entry], number)[0]
 
     def _find_values(self, entries: Sequence[Entry], number: int = -1) -> list[Any]:
-        """Compute left values again on a set of inputs, by default the last."""
         inputs = self.draws[number][0].inputs
         computed = [entry for entry in entries if get_place(entry) not in inputs]
         values = compute_part(self._planner.sides[0].model, computed, inputs) if computed else []
@@ -618,7 +617,7 @@ def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
 
 
 def _describe_start(plan: RegionPlan, cone: Cone) -> _Start:
-    """Return a judgement's basis: both sides' operators, and left values of right starts."""
+    """Return both sides' operators, and left values of right starts."""
     sources = plan.list_sources(cone)
     starts = {
         place: (get_place(source), plan.find_dtype(entry))

@@ -227,7 +227,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return f"{how} {self.rung}" if first.branch == OTHER_MODEL else how
 
     def _describe_failures(self) -> str:
-        """Name failed stages, or training's effect if only that separates the branches."""
+        """Name failed stages; if only training separates the branches, its effect."""
         failed = self.list_stages("fails")
         trained = [
             branch.training
@@ -398,7 +398,6 @@ def _fail_outputs(
     firsts: Sequence[str],
     start: str = "",
 ) -> Stage:
-    """List outputs that are ``apart``, and the first inner difference."""
     count = format_count(max(len(run.outputs) for run in runs), "output")
     return Stage(
         name,
@@ -453,7 +452,7 @@ def _describe_first(inner: InnerComparison, sizes: str) -> str:
 
 
 def _sizes(values: Values) -> str:
-    """Name the sizes' branch if sizes differ, and the engine unless it is numpy."""
+    """Name the sizes' branch if these differ, and the engine unless it is numpy."""
     return ("" if values.engine == REFERENCE else f", in {values.engine}") + _name_owners(
         [values], ","
     )

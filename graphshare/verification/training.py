@@ -152,7 +152,7 @@ def _draw_own(
     roles: Mapping[Node, Role],
     seed: int,
 ) -> dict[Node, Array]:
-    """Draw new numbers for the inputs of one branch, except those ``fed``."""
+    """Draw new inputs for one branch, except those ``fed``."""
     data = {node for node in nodes if not (roles[node].is_label or roles[node].is_state)}
     kept = {node: value for node, value in values.items() if node not in data or node in fed}
     own = kept | draw_inputs(inference.nodes, kept, inference, roles, seed=seed)

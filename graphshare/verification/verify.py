@@ -96,12 +96,8 @@ def verify(
 def _verify_branches(
     model: Checkpoint, options: ProofOptions, prefixes: Sequence[str], map_file: str | None
 ) -> Report:
-    """Compare branches found by a map, prefixes, the rewrite or output names.
-
-    Those of a batch are compared with separate runs.
-    """
     batch = find_batch(model.graph) if not map_file else None
-    # The batch's own prefixes name its branches; others select them by output names.
+    # The batch's own prefixes do not select branches by output names.
     if batch is not None and set(prefixes) in (set(), {label for label in batch.labels if label}):
         return _verify_batch(batch, model, options)
     rewrite = model.rewrite

@@ -158,7 +158,6 @@ class Weigher:
         return None if entry is None else self.find_constant(side, entry)
 
     def _find_rank(self, side: int, node: Node, step: AffineStep | None) -> int | None:
-        """Find a result's rank, from the inputs or a run."""
         shape = self._sides[side].find_parts(Entry(node))[1]
         if shape is not None:
             return len(shape)
@@ -240,7 +239,7 @@ def _read_step(
     find: FindConstant,
     expressions: _Expressions,
 ) -> AffineStep | None:
-    """Read an operator's factor and addend; a linear operator absorbs its input's single factor."""
+    """Read an operator; a linear one absorbs its input's single factor."""
     step = form.read_step(node, operands, find)
     source = None if step is None else operands[step.source]
     # A factor of one element may add axes, unless the rank is fixed.
@@ -312,7 +311,6 @@ class _Expressions:
         return value if value is not None and value.is_finite else None
 
     def _change(self, step: AffineStep, source: int, rank: int | None) -> AffineValue | None:
-        """Scale and shift ``source``; None where shapes do not fit."""
         before = self._affine.get(source)
         if step.norm is not None and before is not None and rank is None:
             rank = before.rank

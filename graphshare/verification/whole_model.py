@@ -214,7 +214,6 @@ def _refuse_changed(model: Checkpoint) -> None:
 
 
 def _open_with_inner(model: Checkpoint, names: Iterable[str]) -> Computation:
-    """Open a model with ``names`` as additional heads, in order."""
     graph = model.graph
     known = {output_name(head) for head in graph.heads}
     nodes = {node.name: node for node in graph.nodes if node.op}
