@@ -1,8 +1,8 @@
-"""Affine values (a factor times a value plus a bias, both constant), and their distance in steps of their dtype.
+"""Affine values (constant factor times a value plus constant bias), and their distance in steps.
 
-A fold rounds a few times: folding BatchNormalization takes a sum, a root, a quotient and a product, each rounded by at
-most half a step. The sum is 1.75 parts of the dtype's precision. A step is half to one part of a number, so that is 3.5
-steps. ``LIMIT`` allows for two folds in a row.
+Folding BatchNormalization takes a sum, a root, a quotient and a product, each rounded by at most
+half a step: together 1.75 times the precision, so 3.5 steps, because a step is half to one
+precision of a number. ``LIMIT`` allows for two folds in a row.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ LARGEST = 1 << 22
 
 
 class AffineValue(Struct, frozen=True, eq=False):
-    """A value that is a ``factor`` times a linear operator, or times the value ``core`` itself, plus a ``bias``.
+    """A ``factor`` times a linear operator, or times the value ``core`` itself, plus a ``bias``.
 
-    ``axis`` is the channel axis, counted from the last; ``factor`` and ``bias`` then have one number per channel.
-    Without ``axis`` their shapes broadcast. ``bulk`` sums the magnitudes added up to the bias, ``dtype`` is the
-    coarsest dtype of the constants, and ``name`` names the constant that was added last. With ``is_itself`` the value
-    equals its core. ``rank`` is the rank of the value, None if unknown.
+    ``axis`` is the channel axis, counted from the last; ``factor`` and ``bias`` then have one
+    number per channel, otherwise their shapes broadcast. ``bulk`` sums the magnitudes in the bias,
+    ``dtype`` is the constants' coarsest, ``name`` the constant added last. With ``is_itself`` the
+    value equals its core. ``rank`` is None if unknown.
     """
 
     core: Hashable
@@ -50,26 +50,24 @@ class AffineValue(Struct, frozen=True, eq=False):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the numbers; a kernel adds the shape of its channels."""
+        """The shapes of the numbers and of the kernel's channels."""
         channels = [] if self.kernel is None else [(self.kernel.shape[self.out_axis],)]
         return [*channels, self.factor.shape, self.bias.shape]
 
     @property
     def is_finite(self) -> bool:
-        """Whether all its numbers are finite."""
+        """Whether all numbers are finite."""
         return all(np.isfinite(each).all() for each in (self.factor, self.bias, self.bulk))
 
     @property
     def identity(self) -> Hashable:
-        """A key that values share if they are equal bit for bit."""
+        """A key shared by values that are equal bit for bit."""
         kernel = None if self.kernel is None else (self.kernel.term, self.out_axis)
         arrays = [(each.shape, each.tobytes()) for each in (self.factor, self.bias)]
         return self.core, kernel, self.axis, *arrays
 
     def change(self, core: Hashable, arrays: Sequence[Array], dtype: str, name: str) -> AffineValue:
-        """Return this value times a scale plus a shift and its bulk; ``dtype`` and ``name`` belong
-        to their constants.
-        """
+        """Return this value scaled and shifted. ``arrays``: scale, shift, and the shift's bulk."""
         scale, shift, bulk = arrays
         return msgspec.structs.replace(
             self,
@@ -84,17 +82,14 @@ class AffineValue(Struct, frozen=True, eq=False):
 
 
 class ScaleShift(Struct, frozen=True, eq=False):
-    """The effect of an operator on each number: ``arrays`` has the scale that multiplies it, the shift, and the bulk.
-
-    The bulk is the sum of the magnitudes that are added. The arrays are computed from ``constants``.
-    """
+    """An elementwise scale and shift, and the sum of added magnitudes, from ``constants``."""
 
     arrays: tuple[Array, Array, Array]
     constants: tuple[Constant, ...]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the numbers."""
+        """The shapes of the arrays."""
         return [each.shape for each in self.arrays]
 
     @property
@@ -104,9 +99,9 @@ class ScaleShift(Struct, frozen=True, eq=False):
 
 
 def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineValue | None:
-    """Return the value of a linear operator with a kernel, or None if its bias is not by channel."""
+    """Read a linear operator with a kernel; None if its bias is not by channel."""
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
-    # A convolution states its bias by channel, in a shape that does not broadcast.
+    # A convolution's bias by channel does not broadcast.
     bias = _split_channels(
         shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis, rank
     )
@@ -130,7 +125,7 @@ def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineV
 
 
 def read_change(step: AffineStep) -> ScaleShift:
-    """Return the scale and the shift that an operator applies to each number."""
+    """Read the scale and shift that an operator applies to each number."""
     scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
     constants = tuple([each for each in (step.scale, step.shift) if each is not None])
@@ -140,7 +135,7 @@ def read_change(step: AffineStep) -> ScaleShift:
 def read_norm(
     constants: tuple[Constant, Constant, Constant, Constant], step: AffineStep, rank: int | None
 ) -> ScaleShift | None:
-    """Return the scale and shift of a normalization by channel, or None if the channel axis is unknown."""
+    """Read a normalization by channel as scale and shift; None if its axis is unknown."""
     axis = step.norm_axis if step.norm_axis < 0 or rank is None else step.norm_axis - rank
     if axis >= 0 or len({each.shape for each in constants}) > 1:
         return None
@@ -154,20 +149,20 @@ def read_norm(
 def join_change(
     before: AffineValue | None, source: int, change: ScaleShift, rank: int | None
 ) -> AffineValue:
-    """Apply a change to the affine value ``before``, or to any other value, given by its number ``source``."""
+    """Apply a change to the affine value ``before``, or to the value with number ``source``."""
     dtype, name = _find_coarsest(change.constants), change.name
     if before is not None and before.axis is not None:
         channels = _split_change(before, before.axis, change)
         if channels:
             return before.change(before.core, channels, dtype, name)
         before = None
-    # One more leading axis changes the rank of the result, and the rank is part of a value's identity.
+    # A further leading axis changes the rank, part of a value's identity.
     core: Hashable = ("each", source if before is None else before.core[1], rank)  # type: ignore[index]
     scale, shift, bulk = change.arrays if rank is None else map(_trim, change.arrays)
     if before is not None and fits(*before.shapes, scale.shape, shift.shape):
         return before.change(core, (scale, shift, bulk), dtype, name)
     core = ("each", source, rank)
-    # A constant with as many axes as the result may have added an axis to the value.
+    # A constant of as many axes as the result may have added one to the value.
     axes = max((len(each.shape) for each in change.constants), default=0)
     is_itself = (
         scale.ndim == shift.ndim == 0
@@ -178,7 +173,7 @@ def join_change(
 
 
 def fits(*shapes: tuple[int, ...]) -> bool:
-    """Whether shapes broadcast to one that is not too large; a body that no run reaches may have any shapes."""
+    """Whether shapes broadcast to a limited size. Bodies that no run reaches may have any shapes."""
     try:
         return prod(np.broadcast_shapes(*shapes)) <= LARGEST
     except ValueError:
@@ -186,13 +181,13 @@ def fits(*shapes: tuple[int, ...]) -> bool:
 
 
 def _split_change(before: AffineValue, axis: int, change: ScaleShift) -> list[Array]:
-    """Return the numbers of a change by channel of a linear operator, or none if they are not by channel."""
+    """Split a change by channel of a linear operator; empty if it is not by channel."""
     split = [_split_channels(each, axis, before.rank) for each in change.arrays]
     known = [each for each in split if each is not None]
     shapes = *before.shapes, *(each.shape for each in known)
     if len(known) < len(split) or not fits(*shapes):
         return []
-    # Several numbers for a single channel would make several, but the kernel has one.
+    # A kernel has one number per channel.
     return known if np.broadcast_shapes(*shapes) == np.broadcast_shapes(*before.shapes) else []
 
 
@@ -207,14 +202,13 @@ def _read(constant: Constant) -> Array:
 
 
 def _trim(array: Array) -> Array:
-    """Return an array without leading axes of one element."""
     axes = next((axis for axis, size in enumerate(array.shape) if size != 1), array.ndim)
     return array.reshape(array.shape[axes:])
 
 
 def _split_channels(array: Array, axis: int, rank: int | None) -> Array | None:
-    """Return a broadcast array's number for each channel, or its only number; None if it has others."""
-    # A product of matrices has two axes or more. An array with more axes than the value would change its rank.
+    """Return one number per channel, or a single one; None if the array varies elsewhere."""
+    # A matrix product has two axes or more. An array of higher rank changes the value's rank.
     if array.ndim > (max(1 - axis, 2) if rank is None else rank):
         return None
     trimmed = _trim(array)
@@ -224,7 +218,7 @@ def _split_channels(array: Array, axis: int, rank: int | None) -> Array | None:
 
 
 class _Numbers(Struct, frozen=True, eq=False):
-    """Numbers of two values, or a block of them from ``start`` on, which are compared in steps at ``size``."""
+    """Numbers (or a block from ``start`` on) to compare in steps at ``size``."""
 
     name: str
     first: Array
@@ -234,9 +228,9 @@ class _Numbers(Struct, frozen=True, eq=False):
 
 
 def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) -> tuple[float, str]:
-    """Return the distance of two values with one core in steps of the coarser dtype, and describe the place.
+    """Measure two values of one core in steps of the coarser dtype, and name the place.
 
-    The search ends at numbers that are more than ``most`` steps apart.
+    The search ends at numbers more than ``most`` steps apart.
     """
     dtype = min(one.dtype, other.dtype, key=WEIGHT_DTYPES.index)
     shapes = [np.broadcast_shapes(*each.shapes) for each in (one, other)]
@@ -264,7 +258,6 @@ def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) ->
 
 
 def _list_numbers(one: AffineValue, other: AffineValue) -> Iterator[_Numbers]:
-    """Yield the numbers of two values with one core, in blocks, and in which sizes they are compared."""
     bulk = np.maximum(one.bulk, other.bulk)
     yield _Numbers(f"bias {other.name!r}" if other.name else "the bias", one.bias, other.bias, bulk)
     if one.kernel is None or other.kernel is None:
@@ -284,9 +277,7 @@ def _list_numbers(one: AffineValue, other: AffineValue) -> Iterator[_Numbers]:
 def _list_weights(
     one: Constant, other: Constant, scales: Sequence[tuple[Array, int]]
 ) -> Iterator[_Numbers]:
-    """Yield the numbers of two kernels in blocks, as the second one is stored; each has a factor by
-    channel, and its axis.
-    """
+    """Yield blocks of two kernels, laid out as the second. ``scales``: factors, channel axis."""
     is_transposed, axis = scales[0][1] != scales[1][1], scales[1][1]
     shape = one.shape[::-1] if is_transposed else one.shape
     if shape != other.shape or (is_transposed and len(shape) != 2):
@@ -306,7 +297,6 @@ def _list_weights(
 
 
 def _read_alike(one: Constant, other: Constant) -> Iterator[tuple[Array, Array, tuple[int, ...]]]:
-    """Yield both weights in blocks of rows, with the place at which each block starts."""
     rest = [0] * (len(other.shape) - 1)
     for rows in other.split_rows():
         yield one.read(rows), other.read(rows), (rows.start, *rest)
@@ -315,9 +305,9 @@ def _read_alike(one: Constant, other: Constant) -> Iterator[tuple[Array, Array, 
 def _read_transposed(
     one: Constant, other: Constant
 ) -> Iterator[tuple[Array, Array, tuple[int, ...]]]:
-    """Yield the transposed first matrix and the second one in blocks, with the place at which each starts.
+    """Yield blocks of both matrices, the first transposed, each with its start.
 
-    The first one is read again for each block of rows of the second.
+    The first is read again for each block of rows of the second.
     """
     for rows in other.split_rows(_TILE):
         second = other.read(rows)
@@ -328,9 +318,9 @@ def _read_transposed(
 def _count_steps(
     first: Array, second: Array, bulk: Array, dtype: str
 ) -> tuple[float, Sequence[int]]:
-    """Return the largest distance of two arrays in steps of a dtype at numbers as large as ``bulk``, and its place.
+    """Return the largest distance, in steps of numbers as large as ``bulk``, and its place.
 
-    Subnormal numbers of a dtype count as its smallest normal number.
+    Subnormal numbers count as the dtype's smallest normal number.
     """
     if first.shape != second.shape and first.ndim and second.ndim:
         return float("inf"), ()
@@ -342,7 +332,7 @@ def _count_steps(
         return 0.0, ()
     if not np.isfinite(most):
         return float("inf"), ()
-    # A step is half to one part of a number, so only these places can have the largest distance.
+    # Only these can be farthest: a step is half to one precision of a number.
     places = np.flatnonzero(relative >= most / 2)
     sizes = np.broadcast_to(size, apart.shape).reshape(-1)[places]
     steps = apart.reshape(-1)[places] / np.spacing(sizes.astype(dtype)).astype(np.float64)

@@ -1,6 +1,6 @@
-"""``verify`` for branches that are computed in one run: each is compared with a separate run.
+"""``verify`` for branches computed in one run: each is compared with a separate run.
 
-The inputs of the branches differ (by seed), so that a branch whose values depend on its neighbours is detected.
+Inputs differ between branches (by seed), to reveal a branch that depends on its neighbours.
 """
 
 from __future__ import annotations
@@ -53,11 +53,12 @@ def verify_batched(
 ) -> Report:
     """Compare each branch of a batch with a run of the same graph on that branch's inputs alone.
 
-    Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output. ``notes`` list the decisions
-    made so far.
+    Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output.
+    ``notes`` list the decisions made so far.
 
     Raises:
-        RefusedError: shapes are missing, contradict each other or differ between branches, or a parameter is missing.
+        RefusedError: shapes are missing, contradictory or unequal across branches, or a parameter
+            is missing.
         UnsupportedError: operators have no kernel, unless that is allowed; all are listed.
     """
     labels = [label or "(original)" for label in batch.labels]
@@ -99,7 +100,7 @@ def verify_batched(
 
 
 def _find_misplaced_inputs(batch: Batched) -> Iterator[str]:
-    """Yield each join and split whose parts are not one for each branch, in the order of the branches."""
+    """Yield joins and splits without one part per branch in the branches' order."""
     count = len(batch.labels)
     for join in batch.joins:
         nodes = [entry.node for entry in join.inputs]
@@ -127,7 +128,7 @@ def _find_misplaced_heads(batch: Batched) -> Iterator[str]:
         twin = heads[which]
         wanted = batch.labels[number] + output_name(twin).removeprefix(batch.labels[0])
         source = head.node.inputs[0] if head.node.op == IDENTITY and head.node.inputs else head
-        # Heads without a name, and nodes common to all branches, do not have the name of a branch.
+        # Unnamed heads, and nodes common to all branches, do not have the name of a branch.
         if head.node.name and output_name(head) != wanted and head.node is not twin.node:
             yield f"output {output_name(head)!r} stands where {wanted!r} should"
         if source.node in batch.splits and source.index != number:
@@ -135,7 +136,7 @@ def _find_misplaced_heads(batch: Batched) -> Iterator[str]:
 
 
 class _Runs:
-    """Runs of the whole batch and of each branch alone; the branches' graphs are paired with the first branch's."""
+    """Runs of the whole batch and of each branch alone, paired with the first branch."""
 
     def __init__(
         self, batch: Batched, model: Checkpoint, options: ProofOptions, notes: dict[str, None]
@@ -159,7 +160,6 @@ class _Runs:
         self._made_up: dict[Node, Array] = {}
 
     def compare(self) -> list[tuple[tuple[Values, ...], tuple[EngineComparison, ...]]]:
-        """Return, for each branch, the comparisons of all rounds in each engine, and of each engine with the first."""
         graph = self._batch.graph
         executors = self._options.choose_executors(graph, self.side.model.where)
         opened = open_in_engines((graph, *self._graphs), self.side, executors)
@@ -167,13 +167,13 @@ class _Runs:
         for i, each in self._plan_rounds(opened):
             heads = [graph.heads[place] for place in self._places[i]]
             names = [(f"{name} alone", name) for name in map(output_name, heads)]
-            # Separate runs are not compared across engines: each is compared with the whole batch in its own engine.
+            # Across engines, only the whole batch is compared.
             compared[i].append(compare_round(each, names, self.tolerance, heads=(None, heads)))
         self._notes.update(describe_engines(executors))
         return [join_rounds(rounds) for rounds in compared]
 
     def _plan_rounds(self, opened: Sequence[Sequence[Computation]]) -> Iterator[tuple[int, Round]]:
-        """Yield each branch by number, alone and as a part of the batch, for all sets of inputs."""
+        """Yield each branch, alone and in the batch, for all sets of inputs."""
         for feeds in self._options.list_feeds(self._batch.graph):
             for number in range(self._options.inputs.rounds):
                 assigned = self._assign(opened[0][1:], number, feeds)
@@ -193,7 +193,6 @@ class _Runs:
     def _assign(
         self, alone: Sequence[Computation], number: int, feeds_of_set: Mapping[str, Array]
     ) -> list[Assignment]:
-        """Return the values of each branch in a round, with equal shapes."""
         feeds_by_name, shapes_by_name = self._twins.spread(feeds_of_set, self._options.shapes)
         fed = [
             {
@@ -236,7 +235,7 @@ class _Runs:
         return [f"{node.name!r} ({label})"]
 
     def _refuse_unequal(self, values: Sequence[Mapping[Node, Array]]) -> None:
-        """Reject values whose shapes differ from the first branch's. Raises RefusedError with all of them."""
+        """Reject shapes unlike the first branch's. Raises RefusedError with all of them."""
         faults = [
             Fault(f"{b.name!r} has the shape {own[b].shape} and {a.name!r} {values[0][a].shape}")
             for pairing, own in zip(self.pairings, values, strict=True)

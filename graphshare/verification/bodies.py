@@ -43,7 +43,10 @@ Owners = tuple[Node, Node, tuple[tuple[int, int], ...]]
 
 
 class BodyPair(msgspec.Struct, eq=False):
-    """The same body of two operators as models with equal input names; ``place`` names the body and its operator."""
+    """The same body of two operators as models with equal input names.
+
+    ``place`` names body and operator.
+    """
 
     place: str
     models: tuple[Checkpoint, Checkpoint]
@@ -52,7 +55,7 @@ class BodyPair(msgspec.Struct, eq=False):
 
 
 def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
-    """Return the Ifs on a constant, each with the body that it computes."""
+    """Return each If on a constant with the body that it computes."""
     format_, decided = find_format(side.model.graph), dict[Node, Body]()
     for node in side.nodes:
         switch = format_.bodies.find_switch(node)
@@ -65,7 +68,7 @@ def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
 def choose_bodies(
     side: AnalyzedModel, decided: Mapping[Node, Body]
 ) -> tuple[Checkpoint, tuple[Entry, ...]]:
-    """Return a model whose Ifs are replaced by bodies, and its heads; the model is unchanged if names would clash."""
+    """Replace Ifs by bodies; return model and heads, unchanged if names would clash."""
     links: dict[Place, Entry] = {}
     order: list[Node] = []
     for node in side.nodes:
@@ -94,13 +97,13 @@ def _substitute(
     links: Mapping[Place, Entry],
     images: dict[Node, Node],
 ) -> Checkpoint:
-    """Return a model of ``heads`` and the nodes in ``order``; the values of ``links`` replace its keys.
+    """Build a model of ``heads`` from ``order``, with the keys of ``links`` replaced.
 
     ``images`` has nodes outside ``order`` that stay unchanged.
     """
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry:
-        # A body may return a captured value, and that may come from another If that was replaced.
+        # A body may return a captured output of a replaced If.
         while get_place(entry) in links:
             entry = links[get_place(entry)]
         return relink(entry, images)
@@ -114,10 +117,10 @@ def _substitute(
 
 
 def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:
-    """Yield the operators of a region whose bodies can be compared one by one, with the pairs of their outputs."""
+    """Yield operators whose bodies can be compared one by one, with paired outputs."""
     lefts, rights = ([node for node in side if node.subgraphs] for side in cone.sides)
     for a, b in zip(lefts, rights, strict=True) if len(lefts) == len(rights) else ():
-        # Only operators with the same meaning and equal operands pass the same arguments to their bodies.
+        # Otherwise their bodies may get different arguments.
         if (
             a.op == b.op
             and a.details.values == b.details.values
@@ -133,7 +136,7 @@ def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:
 
 
 def _pair_outputs(plan: RegionPlan, a: Node, b: Node) -> dict[int, int]:
-    """Return which outputs of two operators belong together: those at the ends of regions, or all in their order."""
+    """Pair an If's outputs at ends of regions; other operators' in order."""
     if a.op != "If":
         return (
             {index: index for index in range(a.num_outputs or 0)}
@@ -149,7 +152,7 @@ def _pair_outputs(plan: RegionPlan, a: Node, b: Node) -> dict[int, int]:
 
 
 def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) -> int | None:
-    """Return the index of the output that a value is, even behind operators that change nothing."""
+    """Find which output equals ``end``, even behind operators that change nothing."""
     if end.node is node:
         return end.index
     term = plan.uncut.get(get_place(end), terms.of(end))
@@ -179,7 +182,7 @@ def open_bodies(
     if values is None or not all(isinstance(value, np.ndarray) for value in values):
         raise RefusedError(_UNKNOWN)
     scalars = len(_COUNTERS) if node.op == "Loop" else 0
-    # The sizes of later arguments may change from one pass to the next.
+    # The sizes of later arguments may change between passes.
     arguments = [
         (f"argument {i}", value, () if i < scalars else None) for i, value in enumerate(values)
     ]
@@ -194,7 +197,7 @@ def open_bodies(
             )
         )
         heads = left.graph.heads, right.graph.heads
-        # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
+        # A Loop's body also returns the condition.
         matched = (
             outputs if node.op == "If" else [(number, number) for number in range(len(heads[0]))]
         )
@@ -206,22 +209,22 @@ def open_bodies(
 
 
 class BodyJudges:
-    """The bodies of two models, judged as separate models; ``reports`` belong to one walk."""
+    """Judges bodies as separate models. ``reports`` belong to one walk."""
 
     def __init__(
         self, judges: dict[Owners, list[BodyJudge]], open_judge: Callable[..., BodyJudge]
     ) -> None:
-        """Take the ``judges`` of earlier walks; ``open_judge`` makes a judge for two bodies."""
+        """``judges`` are from earlier walks; ``open_judge`` judges two bodies."""
         self._judges, self._open_judge = judges, open_judge
         self.reports: dict[Owners, list[RegionReport]] = {}
 
     def clear(self) -> None:
-        """Discard all judges and reports, because the pairs of values that they rely on have changed."""
+        """Discard judges and reports: the pairs behind them have changed."""
         self._judges.clear()
         self.reports.clear()
 
     def judge(self, owners: Owners, pairs: Sequence[BodyPair], tolerate: Tolerate) -> None:
-        """Judge the bodies of two operators, only once in a walk: several regions may share an operator."""
+        """Judge two operators' bodies once per walk: regions may share them."""
         if owners not in self._judges:
             self._judges[owners] = [
                 self._open_judge(*pair.models, pair.heads, {name: name for name in pair.feeds})
@@ -240,7 +243,6 @@ class BodyJudges:
             reports.append(msgspec.structs.replace(report, regions=tuple(regions)))
 
     def are_exact(self, owners: Owners) -> bool:
-        """Whether judged bodies are equal for every input."""
         return all(judge.find_exact() for judge in self._judges[owners])
 
 
@@ -252,10 +254,9 @@ def _open_body(
     feeds: dict[str, Array],
     read: Read,
 ) -> Checkpoint:
-    """Return a body as a model, and add the values that it captures to ``feeds``.
+    """Return a body as a model, and add its captured values to ``feeds``.
 
-    Captured constants become constants of the model. ``arguments`` are its own inputs: names, values and known shapes.
-    Raises RefusedError as :func:`open_bodies` does.
+    ``arguments`` are its own inputs: names, values and known shapes. Raises as :func:`open_bodies`.
     """
     inputs = [
         node
@@ -272,7 +273,7 @@ def _open_body(
         links[variable, 0], images[node] = Entry(node), node
 
     for variable, entry in body.captured.items():
-        # Constants stay constants of the body's model, because identities and axes need their values.
+        # Captured constants stay constants: identities and axes need their values.
         if needed := _list_constants(terms, entry):
             images.update(zip(needed, needed, strict=True))
             links[variable, 0] = entry
@@ -296,13 +297,13 @@ def _open_body(
 
 
 def _list_constants(terms: GraphTerms, entry: Entry) -> list[Node]:
-    """Return the nodes that compute a constant; none if they need an input or the value is not constant."""
+    """Return the nodes behind a constant; none if the value needs an input."""
     nodes = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
     return nodes if all(node.op or node.details.holds_value for node in nodes) else []
 
 
 def chooses_bodies(node: Node) -> bool:
-    """Whether an operator computes only one of its bodies, or contains an operator that does."""
+    """Whether an operator, or one inside it, computes only one of its bodies."""
     inner = (
         each for body in list_bodies(node).values() for each in body.graph.nodes if each.subgraphs
     )

@@ -57,9 +57,9 @@ from graphshare.verification.training import Training, train_branches
 def check_names(
     parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofOptions, notes: dict[str, None]
 ) -> None:
-    """Reject options that name no variable; add a note on variables that the compared parts do not need.
+    """Reject options that name no variable; note variables that the compared ``parts`` do not need.
 
-    ``parts`` are the compared parts of ``graphs``. Raises RefusedError with all such names.
+    Raises RefusedError with all such names.
     """
     needed = {node.name for part in parts for node in part.variables()}
     known = {
@@ -91,7 +91,7 @@ def check_names(
 def open_in_engines(
     graphs: Sequence[Graph], side: Side, executors: ChosenEngines
 ) -> list[list[Computation]]:
-    """Return graphs of a model, opened in each engine."""
+    """Open a model's graphs in each engine."""
     models = [msgspec.structs.replace(side.model, graph=graph) for graph in graphs]
     return [
         [open_computation(model, each, as_input=side.as_input) for model in models]
@@ -135,7 +135,7 @@ def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOp
 
 
 class _Proof(msgspec.Struct, eq=False):
-    """What the proofs of all branches have in common; ``notes`` and ``coverage`` collect what they find."""
+    """State common to all branches; ``notes`` and ``coverage`` collect findings."""
 
     side: Side
     twins: Counterparts
@@ -146,8 +146,6 @@ class _Proof(msgspec.Struct, eq=False):
 
 
 class _Branch:
-    """The proof of one branch and its reference."""
-
     def __init__(self, proof: _Proof, pair: HeadPairs, pairing: Pairing) -> None:
         self._proof, self.pair, self.pairing = proof, pair, pairing
         self.side, self.twins, self.options = proof.side, proof.twins, proof.options
@@ -157,7 +155,6 @@ class _Branch:
         self._firsts: list[Draw] = []
 
     def verify(self) -> BranchReport:
-        """Return the report of all stages."""
         pair, options = self.pair, self.options
         structure = structure_stage(self.pairing)
         if not self.pairing:
@@ -173,7 +170,6 @@ class _Branch:
         parameters = tuple(
             ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in self.parameters
         )
-        # If parameters differ, no values are needed for an answer.
         rounds, engines, reasons = self._compare_values(is_needed=stages[-1].verdict != "fails")
         if reasons:
             stages.append(Stage("values", "skipped", "not run", reasons))
@@ -201,7 +197,7 @@ class _Branch:
         )
 
     def _compare_parameters(self) -> list[ParameterPair]:
-        """Return the pairs of parameters; a parameter that the user feeds does not count as missing."""
+        """Compare parameters; a fed one is not missing."""
         owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
         compared = compare_parameters(
             owned, self.side.is_auxiliary, self.side.records, self.side.records
@@ -217,7 +213,6 @@ class _Branch:
     def _compare_values(
         self, *, is_needed: bool
     ) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...], tuple[str, ...]]:
-        """Return the comparisons of all rounds, and of engines with the first, or the reasons for having none."""
         pair, options = self.pair, self.options
         nodes = [a for a, _ in self.pairing.pairs]
         parts = [(self.side.model.graph, nodes)]
@@ -241,7 +236,7 @@ class _Branch:
                 )
                 for each in self._plan_rounds()
             )
-        # If no values are needed, a failed run, or one on drawn numbers, must not hide the answer.
+        # An answer without values stays valid if a run fails. Drawn numbers may be invalid.
         except (RefusedError, InputError) as error:
             is_of_drawn = (
                 bool(self._firsts) and options.draws_all and not isinstance(error, MemoryLimitError)
@@ -256,7 +251,7 @@ class _Branch:
         return tuple(leave_drawn(values, drawing) for values in rounds), engines, ()
 
     def _plan_setups(self, feeds_of_set: Mapping[str, Array]) -> list[Setup]:
-        """Return the feeds and shapes of the reference and of the branch, only once if they are the same."""
+        """Return feeds and shapes of reference and branch, once if they are equal."""
         feeds_by_name, shapes_by_name = self.twins.spread(feeds_of_set, self.options.shapes)
         setups = []
         for label in (self.pair.reference, self.pair.label):
@@ -275,7 +270,6 @@ class _Branch:
         return setups
 
     def _describe_tied(self) -> tuple[str, ...]:
-        """Return how many common parameters, and how much of the model that contains them, are tied; else nothing."""
         graph, records = self.side.model.graph, self.side.records
         format_ = find_format(graph)
         if records is None or format_.supports(Operation.PARAMETER_FILE):
@@ -306,7 +300,6 @@ class _Branch:
         ]
 
     def _plan_rounds(self) -> Iterator[Round]:
-        """Yield both branches in each engine, for all sets of inputs and sizes."""
         sides = self._computations[0]
         for setups in self._setups:
             drawer = Drawer(
@@ -327,7 +320,7 @@ class _Branch:
                     yield make_round(self._computations, draw, draw.outputs)
 
     def _list_shared(self) -> list[NodePair]:
-        """Return the variables to which both branches give one value: inputs, and parameters not known to differ."""
+        """Pair variables that share a value: inputs, and parameters not known to differ."""
         records = self.side.records
         missing = [
             p
@@ -339,7 +332,7 @@ class _Branch:
         return [*inputs, *((p.left, p.right) for p in (*shared, *missing))]
 
     def _check_sizes(self, setups: Sequence[Setup]) -> None:
-        """Reject sizes that a branch cannot take. Raises RefusedError that names every such branch with the sizes."""
+        """Reject sizes that a branch cannot take. Raises RefusedError with all of them."""
         faults: list[Fault] = []
         inputs, variables = self.options.inputs, self.pairing.variables
         twins: list[Mapping[Node, Node]] = [{a: a for a, _ in variables}, dict(variables)]
@@ -393,7 +386,6 @@ class _Branch:
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:
-    """Describe the sizes given for a branch, by the names of its own variables."""
     shapes = {
         **setup.shapes,
         **{node: array.shape for node, array in setup.feeds.items() if hasattr(array, "shape")},

@@ -142,7 +142,7 @@ def compare(
 
 
 def _check_record_options(options: ProofOptions, needing_two: Mapping[str, object]) -> None:
-    """Reject options that have no effect on a record; ``needing_two`` has the options that need two models."""
+    """Reject options that do not apply to a record; those in ``needing_two`` need two models."""
     faults = [
         Fault(f"`{name}` needs two models, and one is a record")
         for name, value in needing_two.items()

@@ -1,6 +1,6 @@
-"""The only comparison of computed values: tolerances, outputs pair by pair, and the first inner difference.
+"""Comparison of computed values: tolerances, outputs pair by pair, the first inner difference.
 
-:mod:`graphshare.formats.params.comparison` defines when two arrays are equal.
+:mod:`graphshare.formats.params.comparison` defines equality of arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.verification.runners import ABSENT, Refused, Runner, has_refused
 
-# Fractions of the largest number in an output; the docstring of verify() states them for across_dtypes.
+# Fractions of an output's largest number; the docstring of compare() states two of them.
 _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 # Two steps at 1: dtypes with fewer bits have no numbers between 0 and 10 steps.
 _EXPORTED |= {
@@ -50,7 +50,7 @@ class Tolerance(Options, frozen=True):
     of_largest: NotNegative = 0.0
 
     def find_limit(self, wanted: Array) -> float:
-        """Return the allowed distance of any number from ``wanted``, in addition to ``rtol``."""
+        """Return the allowed distance from ``wanted``, in addition to ``rtol``."""
         if not self.of_largest or not is_floating(wanted.dtype):
             return self.atol
         return max(self.atol, self.of_largest * find_largest(wanted))
@@ -65,39 +65,37 @@ EXACT = Tolerance()
 
 
 def tolerate_other_program(chosen: Tolerance) -> Tolerance:
-    """Return the tolerance for outputs of two programs, because each sums in its own order."""
+    """Return the tolerance for two programs: each sums in its own order."""
     return Tolerance(chosen.atol, chosen.rtol, of_largest=max(chosen.rtol, chosen.of_largest))
 
 
 def tolerate_batch(chosen: Tolerance) -> Tolerance:
-    """Return the tolerance of a batch beside runs of samples: the order of sums differs, most visibly near zero."""
+    """Return the tolerance of a batch against single samples: reordered sums differ near zero."""
     return Tolerance(chosen.atol, chosen.rtol, of_largest=max(1e-5, chosen.of_largest))
 
 
 class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
-    """The tolerance of models in different dtypes, compared by value; ``dtype`` is the least precise one."""
+    """The tolerance of models in different dtypes; ``dtype`` is the least precise one."""
 
     dtype: str
 
 
 def tolerate_dtype(dtype: str, chosen: Tolerance) -> DtypeTolerance:
-    """Return the tolerance of models whose least precise dtype is ``dtype``: at least the chosen
-    one and an export's.
-    """
+    """Return the tolerance for the least precise ``dtype``: an export's, or a larger chosen one."""
     of_largest = max(chosen.rtol, chosen.of_largest, _EXPORTED[dtype])
     return DtypeTolerance(chosen.atol, chosen.rtol, of_largest=of_largest, dtype=dtype)
 
 
 class ExportTolerance(Tolerance, frozen=True, kw_only=True):
-    """The tolerance of an exported model: ``by_dtype`` of the largest number for floats, 0 for other dtypes.
+    """The tolerance of an exported model: ``by_dtype`` of the largest number for floats, else 0.
 
-    An int8 number may be one step off, because two programs may round to either side. An array of zeros counts as ones.
+    int8 may be one step off, because programs round either way. An array of zeros counts as ones.
     """
 
     by_dtype: Mapping[str, float]
 
     def find_limit(self, wanted: Array) -> float:
-        """Return the allowed distance of any number from ``wanted``."""
+        """Return the allowed distance from ``wanted``."""
         dtype = name_dtype(wanted.dtype)
         if not is_floating(wanted.dtype):
             return 1.0 if dtype in _STEP else 0.0
@@ -105,17 +103,17 @@ class ExportTolerance(Tolerance, frozen=True, kw_only=True):
 
 
 def tolerate_export(tolerance: float | None) -> ExportTolerance:
-    """Return the tolerance of an exported model; an explicit ``tolerance`` applies to floats of every dtype."""
+    """Return an export's tolerance; ``tolerance`` overrides it for all floats."""
     return ExportTolerance(
         by_dtype=_EXPORTED if tolerance is None else dict.fromkeys(_EXPORTED, tolerance)
     )
 
 
 class OutputComparison(msgspec.Struct, frozen=True):
-    """The comparison of one output of the reference with its twin.
+    """The comparison of one output with its counterpart in the reference.
 
-    ``of_largest`` is the largest distance relative to the largest finite number of the reference, None if these are
-    unknown. ``unjudged`` is the reason if the output is not judged.
+    ``of_largest`` is the largest distance relative to the reference's largest finite number, None
+    if unknown. ``unjudged`` is the reason for not judging it.
     """
 
     reference: str
@@ -128,12 +126,12 @@ class OutputComparison(msgspec.Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether the values show a difference."""
+        """Whether a judged output differs."""
         return not self.comparison and not self.unjudged
 
 
 class InnerComparison(msgspec.Struct, frozen=True):
-    """The comparison of output ``output`` of a pair of inner nodes; ``op`` is ``null`` for a variable."""
+    """One output of a pair of inner nodes; ``op`` is ``null`` for a variable."""
 
     reference: str
     node: str
@@ -145,9 +143,9 @@ class InnerComparison(msgspec.Struct, frozen=True):
 class Values(msgspec.Struct, frozen=True):
     """The result of one run of both branches.
 
-    ``first`` is the first difference in topological order, or None. ``layers`` are the inner outputs in that order, if
-    requested. ``sizes_of`` is the branch whose sizes and feeds were used, None if all have the same. ``engine`` names
-    the engine that computed both.
+    ``first`` is the first difference in topological order, or None. ``layers`` are the inner
+    outputs, in that order, if requested. ``sizes_of`` is the branch whose sizes and feeds were
+    used, None if all agree.
     """
 
     outputs: tuple[OutputComparison, ...]
@@ -161,15 +159,15 @@ class Values(msgspec.Struct, frozen=True):
         return bool(self.outputs) and not any(output.differs for output in self.outputs)
 
     def with_outputs(self, outputs: Sequence[OutputComparison]) -> Values:
-        """Return the result with other comparisons; without a difference it has no first one."""
+        """Replace the comparisons; if none differs, ``first`` is dropped."""
         first = None if all(output.comparison for output in outputs) else self.first
         return msgspec.structs.replace(self, outputs=tuple(outputs), first=first)
 
 
 class EngineComparison(msgspec.Struct, frozen=True):
-    """The outputs of both branches in ``engine`` beside those in ``reference``, on one set of inputs.
+    """Both branches' outputs in ``engine`` and in ``reference``, on one set of inputs.
 
-    ``first`` is the first node, in topological order, whose outputs differ, if outputs of a branch differ.
+    ``first`` is the first differing node in topological order.
     """
 
     reference: str
@@ -192,11 +190,11 @@ def compare_runs(
     layers: bool = False,
     sizes_of: str | None = None,
 ) -> Values:
-    """Compare the outputs of two runners in order, and the inner outputs of ``nodes`` if an output differs.
+    """Compare two runners' outputs in order, and inner outputs of ``nodes`` if an output differs.
 
-    ``names`` has the names of the outputs on both sides, ``nodes`` pairs of nodes that compute the same. With
-    ``layers`` all inner outputs are compared. Raises InputError or RefusedError if these cannot be computed and the
-    outputs are equal.
+    ``names`` are the outputs' on both sides, ``nodes`` pairs that compute the same. With ``layers``
+    all inner outputs are compared. Raises InputError or RefusedError if inner values cannot be
+    computed although the outputs are equal.
     """
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
     outputs = tuple(
@@ -229,7 +227,7 @@ def compare_engines(
     *,
     sizes_of: str | None = None,
 ) -> EngineComparison:
-    """Compare two engines on each branch: a run in the first, a run in the other, and the heads of both."""
+    """Compare both engines' runs of each branch, given with its heads."""
     parts = []
     for reference, runner, heads in branches:
         names = [(name, name) for name in map(output_name, heads)]
@@ -268,7 +266,7 @@ def _compare_inner(
     *,
     to_first: bool,
 ) -> list[InnerComparison]:
-    """Return the comparison of inner outputs of two runs; with ``to_first`` only up to the first that differs.
+    """Compare inner outputs; with ``to_first`` up to the first difference.
 
     ``partners`` maps a node to its counterpart in the reference.
     """
@@ -278,7 +276,7 @@ def _compare_inner(
     compared: list[InnerComparison] = []
 
     def keep(node: Node, index: int, value: Any) -> None:
-        # A copy, because the executor writes later values into the same buffer.
+        # A copy, because the executor reuses the buffer.
         kept[node, index] = value.copy() if isinstance(value, _ARRAYS) else value
 
     def look(node: Node, index: int, value: Any) -> None:
@@ -289,7 +287,7 @@ def _compare_inner(
             or (to_first and compared and not compared[-1].comparison)
         ):
             return
-        # Popped, so that memory is freed as the second run goes on.
+        # Popped to free memory during the second run.
         result = compare_values(value, kept.pop((partner, index)), tolerance)
         compared.append(
             InnerComparison(
@@ -303,7 +301,7 @@ def _compare_inner(
 
 
 def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "") -> Comparison:
-    """Compare two values: arrays, sequences (lists of arrays), or None (optionals); ``title`` is the reference's."""
+    """Compare arrays, lists of arrays or optionals (None). ``title`` is the reference's."""
     if wanted is ABSENT:
         return _differ(f"{title} does not have it")
     for side in (value, wanted):
@@ -313,7 +311,7 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
         if len(value) != len(wanted):
             return _differ(f"sequences of {len(value)} and {len(wanted)}")
         each = [compare_values(a, b, tolerance) for a, b in zip(value, wanted, strict=True)]
-        # The element with the largest difference stands for the whole sequence.
+        # The worst element stands for the sequence.
         return next(
             (c for c in each if not c),
             max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME),
@@ -344,12 +342,11 @@ def _compare_numbers(value: Array, wanted: Array, tolerance: Tolerance) -> Compa
 
 
 def _differ(reason: str) -> Comparison:
-    """Return the comparison of values that differ under any tolerance."""
     return Comparison(False, False, _APART, _APART, reason)
 
 
 def find_share(comparison: Comparison, wanted: Any) -> float | None:
-    """Return the distance of a value from ``wanted`` relative to its largest number, or None if unknown."""
+    """Return the distance relative to ``wanted``'s largest number, or None if unknown."""
     if not isinstance(wanted, _ARRAYS) or comparison.max_abs == _APART:
         return None
     return (
@@ -360,11 +357,11 @@ def find_share(comparison: Comparison, wanted: Any) -> float | None:
 
 
 def find_largest(array: Array) -> float:
-    """Return the largest finite magnitude in an array of numbers; 0 for an empty array or an array of texts."""
+    """Return the largest finite magnitude; 0 if the array is empty or not numeric."""
     array = widen(array)
     if array.dtype.kind not in "fiub" or not array.size:
         return 0.0
-    # Integers are converted to floats first: the least integer's magnitude overflows in its own dtype.
+    # Converted first: the least integer's magnitude overflows in its own dtype.
     finite = np.abs(
         array[np.isfinite(array)] if array.dtype.kind == "f" else array.astype(np.float64)
     )
@@ -372,7 +369,7 @@ def find_largest(array: Array) -> float:
 
 
 def describe_value(value: Any) -> tuple[tuple[int, ...], str]:
-    """Return shape and dtype of a value, or the length of a sequence."""
+    """Return a value's shape and dtype, or a sequence's length."""
     if isinstance(value, _ARRAYS):
         return tuple(value.shape), name_dtype(value.dtype)
     return ((len(value),), "sequence") if isinstance(value, list) else ((), type(value).__name__)

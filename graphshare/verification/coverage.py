@@ -24,9 +24,9 @@ class BodyCoverage:
         self._taken: dict[str, set[bool]] = {}
 
     def look(self, computation: Computation, values: Mapping[Node, Array]) -> Mapping[str, bool]:
-        """Compute the conditions of a graph's Ifs in a separate run, because extra outputs change a model's last bits.
+        """Compute the condition of each If, by name.
 
-        Returns each condition by the name of the If.
+        In a separate run, because extra outputs change a model's last bits.
         """
         graph = computation.graph
         find_switch = find_format(graph).bodies.find_switch
@@ -50,9 +50,8 @@ class BodyCoverage:
         return EMPTY
 
     def describe(self) -> Iterator[str]:
-        """Yield notes on Ifs with a body that was not computed, and on the number of computed bodies."""
+        """Yield notes on Ifs with an uncomputed body, and the number of computed ones."""
         for side, word in ((True, "then"), (False, "else")):
-            # Over all rounds, because another round may take the other body.
             if names := [repr(name) for name, sides in self._taken.items() if sides == {side}]:
                 yield f"If {format_names(names, _NAMED)}: only the {word} branch was computed"
         if self._taken:

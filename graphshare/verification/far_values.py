@@ -1,9 +1,9 @@
-"""Try numbers far from those that reached an elementwise region: its sides may agree on all nearer numbers.
+"""Try numbers far from those that reached an elementwise region.
 
-A Relu equals a Clip to 0 and 6 as long as no number above 6 reaches it. Each number is computed independently of its
-neighbours, so one run can try many: numbers near and beyond each constant and attribute of either side, where a Clip or
-a comparison bends, numbers between the integers to which a Round goes, 0, and both signs of each magnitude. A model may
-never compute such numbers, so a departure is only a note and does not change the verdict.
+A Relu equals a Clip to 0 and 6 until a number above 6 reaches it. Elements are independent, so one
+run tries many numbers: near and beyond each constant and attribute, where a Clip or a comparison
+bends, between the integers where a Round changes, 0, and both signs of each magnitude. A model may
+never compute such numbers, so a departure is a note that does not change the verdict.
 """
 
 from __future__ import annotations
@@ -65,21 +65,20 @@ _BENDS, _FEW, _RUNS = 12, 8, 64
 
 
 class _Departure(Struct, frozen=True):
-    """An element at which the sides diverge, with the numbers from which they start."""
+    """An element at which the sides diverge, with its starting numbers."""
 
     numbers: dict[Key, float]
 
     @property
     def size(self) -> float:
-        """The largest of its numbers; the departure with the smallest size is reported."""
+        """Its largest number; the departure with the smallest size is reported."""
         return max(map(abs, self.numbers.values()))
 
 
 def describe_departure(trials: Sequence[Trial], constants: Iterable[Constant]) -> str:
-    """Return in words where both sides of a region part that agree on the values of all ``trials``;
-    empty where they do not.
+    """Describe where the sides of a region diverge that agree on ``trials``; empty if nowhere.
 
-    The trials are those of one region on several inputs, ``constants`` those that it reads.
+    ``trials`` are on several inputs; ``constants`` are read by the region.
     """
     trial = trials[-1]
     if not _is_by_element(chain(*trial.cone.sides)):
@@ -109,7 +108,6 @@ def _is_by_element(nodes: Iterable[Node]) -> bool:
 
 
 def _find_ranges(seen: Sequence[Values]) -> dict[Key, tuple[Any, Any]]:
-    """Return the least and the largest number of each array of floats, over all inputs."""
     keys = [key for key, array in seen[-1].items() if is_floating(array.dtype) and array.size]
     return {
         key: (min(own[key].min() for own in seen), max(own[key].max() for own in seen))
@@ -131,10 +129,10 @@ def _describe(trial: Trial, departure: _Departure, ranges: dict[Key, tuple[Any, 
 
 
 def _list_points(nodes: Sequence[Node], constants: Iterable[Constant]) -> Array:
-    """Return the numbers to try: first a few of all magnitudes, then numbers around the bends of the operators."""
+    """List numbers to try: a few of all magnitudes, then some around the operators' bends."""
     bends = dict.fromkeys(chain(_list_attributes(nodes), _list_numbers(constants)))
     few = [number for number in bends if np.isfinite(number) and number][:_BENDS]
-    # A Clip after an Add bends at the difference of both numbers, a Clip after a Mul at their quotient.
+    # A Clip after an Add bends at the difference of both numbers, after a Mul at their quotient.
     pairs = [number for a, b in combinations(few, 2) for number in (a - b, a + b, a / b, b / a)]
     sorted_bends = np.unique([0.0, *few, *pairs])
     beyond = np.concatenate(
@@ -163,7 +161,6 @@ def _list_numbers(constants: Iterable[Constant]) -> Iterator[float]:
 def _list_departures(
     trial: Trial, sides: Sequence[Side], seen: Values, keys: Sequence[Key], points: Array
 ) -> Iterator[_Departure]:
-    """Yield, for each run and each end, the element with the smallest numbers at which the sides diverge."""
     known = trial.compute(sides[0], seen)
     operators = {
         key: None if isinstance(key, str) else trial.plan.entries[0][key].node.op for key in keys
@@ -187,7 +184,7 @@ def _list_departures(
 
 
 def _lengthen(seen: Values) -> Values:
-    """Lengthen the first axis of values that are few and have one rank; return others unchanged."""
+    """Lengthen the first axis if values are few and share a rank."""
     rank = max(array.ndim for array in seen.values())
     count = -(-_ENOUGH // max(array.size for array in seen.values()))
     if not rank or count < 2:
@@ -208,10 +205,10 @@ def _find_apart(
     number: int,
     seen: Array,
 ) -> Array:
-    """Return the elements of an end whose difference exceeds the tolerance and the noise of either side.
+    """Find elements whose difference exceeds the tolerance and either side's noise.
 
-    The tolerance is relative to the element, and to the largest element on the values ``seen``: an intermediate result
-    that was rounded on the way to a small number may have been as large.
+    The tolerance is relative to the element, and to the largest element of ``seen``: a small number
+    may come from an intermediate result that was as large, and rounded.
     """
     tolerance = allow_share(trial.tolerate(*values), trial.cone.ends[number])
     numbers = [_sample(value) for value in values]
@@ -220,7 +217,7 @@ def _find_apart(
         tolerance.find_limit(seen), max(tolerance.rtol, tolerance.of_largest) * sizes
     )
     apart = _measure(*numbers)
-    # float16 has no such numbers, so a float16 model may have infinity instead.
+    # Beyond its range float16 has infinity, so these differences show nothing.
     starts = [
         abs(_sample(np.broadcast_to(array, values[0].shape)))
         for array in drawn.values()
@@ -242,7 +239,7 @@ def _find_apart(
 def _draw_far(
     seen: Values, ranges: Mapping[Key, tuple[float, float]], points: Array
 ) -> Iterator[dict[Key, Array]]:
-    """Yield values in which far numbers, each in its range, replace one start at a time, then all of them."""
+    """Yield values with far numbers, each in its range, at one start at a time, then at all."""
     keys = list(ranges)
     size = max(seen[key].size for key in keys)
     runs = min(-(-len(points) // size), _RUNS)
@@ -253,7 +250,7 @@ def _draw_far(
                 wide = widen(seen[key][:0] if seen[key].ndim else seen[key]).dtype
                 most = float(np.sqrt(np.finfo(wide).max))
                 low, high = max(ranges[key][0], -most), min(ranges[key][1], most)
-                # Each start steps through the numbers differently, so that many pairs of numbers meet.
+                # In different orders, so that many pairs meet.
                 order = (np.arange(len(points)) + run * size) * (1 + 6 * number) % len(points)
                 numbers = (
                     np.clip(points, low, high)[order]
@@ -265,7 +262,6 @@ def _draw_far(
 
 
 def _sample(array: Array) -> Array:
-    """Return numbers of an array as float64; if there are too many elements, only a sample."""
     places = np.unique(np.linspace(0, array.size - 1, min(array.size, _MOST)).astype(np.int64))
     return widen(
         array[np.unravel_index(places, array.shape)] if array.ndim else array.reshape(1)
@@ -273,9 +269,9 @@ def _sample(array: Array) -> Array:
 
 
 def _measure(wanted: Array, value: Array) -> Array:
-    """Return the distance of each number from the wanted one; infinite if only one of the two is finite."""
+    """Return elementwise distances; infinite if only one number is finite."""
     with np.errstate(invalid="ignore"):
         apart = abs(wanted - value)
     finite = np.isfinite(wanted), np.isfinite(value)
-    # If neither is finite, the two may be different: infinity, or not a number.
+    # Two that are not finite count as equal, even infinity and not a number.
     return np.where(finite[0] & finite[1], apart, np.where(finite[0] | finite[1], np.inf, 0.0))

@@ -47,7 +47,7 @@ def make_report(report: Report, where: str, command: str = "verify") -> Findings
         for stage in branch.stages
         if stage.verdict in ("fails", "unknown")
     ]
-    # If everything holds, a job wants to see that: the verdict is then a note, and fails nothing.
+    # A verdict that holds is only a note.
     verdict = ("verdict", report.verdict, Level.NOTE if report else Level.ERROR)
     findings = tuple(
         Finding(code=_RULES[name].code, level=level, message=message, where=where)

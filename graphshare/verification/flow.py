@@ -1,6 +1,6 @@
-"""The one flow of a proof: both sides run on the same inputs, and outputs, engines and inner values are compared.
+"""The flow of every proof: run both sides on the same inputs, and compare.
 
-Branches, two models, records and batches differ only in their two sides and in the pairs of values.
+Branches, models, records and batches differ only in their sides and the paired values.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Value = TypeVar("Value")
 
 
 class ProofOptions(msgspec.Struct, frozen=True):
-    """A user's choices for a proof, named as in :func:`graphshare.verify`; an engine of None is the default."""
+    """A user's choices for a proof, as in :func:`graphshare.verify`; the default engine is None."""
 
     inputs: Inputs
     tolerance: Tolerance
@@ -69,15 +69,15 @@ class ProofOptions(msgspec.Struct, frozen=True):
 
     @property
     def draws_all(self) -> bool:
-        """Return whether all inputs and sizes are drawn; a model need not be able to compute such numbers."""
+        """Whether all inputs and sizes are drawn; a model may be unable to compute such numbers."""
         return not (self.feeds or self.shapes or self.train_step) and self.inputs.sets is None
 
     def with_values(
         self, feeds: Mapping[str, Any] | None, shapes: Shapes | None, *graphs: Graph
     ) -> ProofOptions:
-        """Return the options with values and shapes for inputs of graphs. Raises as :func:`as_values`.
+        """Add values and shapes for inputs of graphs. Raises as :func:`as_values`.
 
-        An option for a name also applies to a variable of that name that a different option selects by number.
+        An option also applies to a variable of its name that another option selects by number.
         """
         own = msgspec.structs.replace(
             self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs)
@@ -111,15 +111,15 @@ class ProofOptions(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of variables among the options."""
+        """The names of variables among the options."""
         return (*self.feeds, *self.shapes, *self.as_input)
 
     def choose_executors(self, graph: Graph, where: str) -> dict[str | None, ChosenEngine]:
-        """Return the executor of a graph for each engine.
+        """Return a graph's executor for each engine.
 
         Raises UsageError or RefusedError as :func:`choose_executor`.
         """
-        # Not alone: branches and engines compute in turn, and threads that wait actively would block the others' cores.
+        # Not alone: branches and engines take turns, and waiting threads would block cores.
         options = EngineOptions(self.strict_engine, self.inputs.rounds, alone=False)
         return {
             name: choose_executor(graph, name, where=where, options=options)
@@ -127,7 +127,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
         }
 
     def list_feeds(self, graph: Graph) -> list[Mapping[str, Array]]:
-        """Return the feeds of each set of inputs, with ``feeds`` in all of them. Raises InputError for faulty sets."""
+        """Return the feeds of each set, plus ``feeds``. Raises InputError for faulty sets."""
         sets = self.inputs.sets
         if sets is None:
             return [self.feeds]
@@ -139,7 +139,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
 def make_options(
     inputs: Inputs | None, tolerance: Tolerance | None, engine: Names, **others: Any
 ) -> ProofOptions:
-    """Return the options of a proof from a caller's arguments; None selects a default."""
+    """Make options from a caller's arguments; None selects a default."""
     own = inputs or Inputs()
     engines = tuple(name for text in as_names(engine) for name in text.split(",")) or (None,)
     return ProofOptions(
@@ -153,7 +153,7 @@ def make_options(
 
 @contextmanager
 def limit_proof(resources: Resources | None, *models: Checkpoint) -> Iterator[None]:
-    """Limit the resources of the block, and prepare the backends of the models. Errors name the first model.
+    """Limit the block's resources, and prepare the models' backends. Errors name the first model.
 
     Raises:
         RefusedError: records of a model have no names.
@@ -185,11 +185,12 @@ def check_options(options: ProofOptions) -> list[Fault]:
 def find_obstacles(
     parts: Sequence[tuple[Graph, Sequence[Node]]], *, is_allowed: bool, is_needed: bool = True
 ) -> tuple[str, ...]:
-    """Return the reasons why nodes of some graphs cannot be computed here.
+    """List reasons why nodes cannot be computed here.
 
     Raises:
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
-        UsageError: the backend of a graph is not installed, unless that is allowed or no value is needed.
+        UsageError: a graph's backend is not installed, unless that is allowed or no value is
+            needed.
     """
     obstacles = [obstacle for graph, _ in parts if (obstacle := find_obstacle(graph))]
     if obstacles and is_needed and not is_allowed:
@@ -219,9 +220,10 @@ def make_round(
     *,
     by_output: bool = False,
 ) -> Round:
-    """Return both sides in each engine on a set of inputs; ``known`` are the outputs in the first engine, if computed.
+    """Return both sides in each engine on a set of inputs.
 
-    With ``by_output`` the first engine's inner outputs have their own names.
+    ``known`` are the first engine's outputs, if computed; ``by_output`` gives its inner outputs
+    their own names.
     """
     runners: dict[str, tuple[Runner, Runner]] = {}
     for both in engines:
@@ -248,7 +250,7 @@ def compare_round(
 ) -> RoundComparisons:
     """Compare both sides in each engine on one set of inputs, and each engine with the first.
 
-    ``names`` are the outputs' names on both sides, ``nodes`` pairs of nodes that compute the same, and ``heads`` the
+    ``names`` are the outputs' on both sides, ``nodes`` pairs that compute the same, ``heads`` the
     outputs; a side with None is not compared across engines.
     """
     values = [
@@ -271,7 +273,7 @@ def compare_round(
 def join_rounds(
     rounds: Iterable[RoundComparisons],
 ) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
-    """Return the comparisons of all rounds: for the first engine, for each other engine, and across engines."""
+    """Join all rounds' comparisons: the first engine's, the others', and across engines."""
     by_round, across = [], []
     for values, engines in rounds:
         by_round.append(values)
@@ -282,7 +284,7 @@ def join_rounds(
 
 
 def find_drawing(graph: Graph) -> dict[int, Node]:
-    """Return the outputs, by index, that depend on random numbers without a seed, each with an operator that draws."""
+    """Find outputs, by index, that depend on unseeded random numbers, each with a drawing operator."""
     format_ = find_format(graph)
     drawing = [
         node
@@ -299,12 +301,12 @@ def find_drawing(graph: Graph) -> dict[int, Node]:
 
 
 def describe_drawing(node: Node) -> str:
-    """Return the reason why a value that depends on an operator's random numbers is not judged."""
+    """Explain why a value that depends on random numbers is not judged."""
     return f"it depends on random numbers without a seed, which {node.op} {node.shown_name!r} draws"
 
 
 def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> RegionReport:
-    """Mark regions with an operator that draws random numbers as not judged."""
+    """Mark regions that draw random numbers as not judged."""
     reasons = {(node.op, node.shown_name): describe_drawing(node) for node in drawing}
     regions = []
     for region in report.regions:
@@ -327,7 +329,6 @@ def leave_drawn(values: Values, drawing: Mapping[int, Node]) -> Values:
 
 
 def _list_inside(node: Node) -> Iterator[Node]:
-    """Yield a node and the nodes of its bodies."""
     yield node
     for body in node.subgraphs:
         for graph in iter_graphs(body):

@@ -1,7 +1,6 @@
-"""Prove that sizes of a model are free: run it in onnxruntime at several sizes, and compare it with the fixed model.
+"""Prove that sizes of a model are free: compare it, at several sizes, with the fixed model.
 
-The values of a sample must not depend on the other samples of its batch: they must be the values
-that the original computes for this sample alone.
+A sample's values must equal the original's for this sample alone, in any batch.
 """
 
 from __future__ import annotations
@@ -39,16 +38,15 @@ _HINT = "nothing was written; leave these sizes fixed"
 
 
 class SizesProof(msgspec.Struct, frozen=True):
-    """The result of a proof: ``outputs`` are equal at the sizes of the file, ``fixed`` at fixed
-    sizes; 0 if not compared.
+    """The result of a proof.
 
-    ``batches`` are the compared batch sizes, ``sizes`` the other sizes at which the model was
-    computed without a comparison; ``witnesses`` are models at other sizes, each with its verdict.
-    ``max_abs`` and ``of_largest`` are the largest difference of a sample from the original's
-    values: absolute, and relative to the largest number of the output. ``optimized`` says that the
-    outputs at the sizes of the file are equal bit for bit even with onnxruntime's optimizations,
-    ``tells_apart`` that at least two samples have different outputs, so that mixed-up samples are
-    noticed.
+    ``outputs`` and ``fixed`` count outputs that are equal at the file's sizes and at fixed sizes; 0
+    if not compared. ``batches`` are the compared batch sizes, ``sizes`` others computed without a
+    comparison; ``witnesses`` are models at other sizes with their verdicts. ``max_abs`` and
+    ``of_largest`` are a sample's largest difference from the original: absolute, and relative to
+    the output's largest number. ``optimized``: outputs at the file's sizes are equal bit for bit
+    even with onnxruntime's optimizations. ``tells_apart``: not all samples have equal outputs, so
+    mixed-up samples are noticed.
     """
 
     outputs: int = 0
@@ -70,7 +68,7 @@ def prove_sizes(
     options: ProofOptions | None = None,
     tolerance: float | None = None,
 ) -> SizesProof:
-    """Compare ``freed``, a model with free sizes, with its source, and with each model in ``witness`` (paths).
+    """Compare ``freed``, a model with free sizes, with its source and the models in ``witness``.
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -84,7 +82,7 @@ def prove_sizes(
 
 
 def _ask_witness(freed: Checkpoint, path: str) -> str:
-    """Compare a model with the same network at other sizes; return the verdict. Raises DisprovedError."""
+    """Compare with the network at other sizes; return the verdict. Raises DisprovedError."""
     report = compare(freed, path)
     if report.outcome != "equal":
         details = [
@@ -98,7 +96,7 @@ def _ask_witness(freed: Checkpoint, path: str) -> str:
 
 
 def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> int:
-    """Compare a model with fixed sizes, bit for bit, with the free one; return the number of outputs.
+    """Compare a model with fixed sizes, bit for bit, with the free one; count the outputs.
 
     Raises:
         DisprovedError: a value differs, or the model cannot be computed.
@@ -115,7 +113,7 @@ def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> i
             drawn = parts[0].draw(fed, options=DrawOptions(options.inputs.seed + number)).values
             by_name = {node.name: value for node, value in drawn.items()}
             changed += list_changed(names, *(_compute(part, by_name) for part in parts))
-        # Some optimizations need fixed sizes, and they may take sums in a different order.
+        # Optimizations for fixed sizes may change the order of sums.
         if not changed:
             return len(names)
     raise DisprovedError(
@@ -132,7 +130,7 @@ def _compute(part: Computation, values: Mapping[str, Array]) -> list[Array]:
 def measure_shapes(
     model: Checkpoint, entries: Sequence[Entry], shapes: Mapping[str, Sequence[int]]
 ) -> dict[tuple[Node, int], Sequence[int]]:
-    """Return the shapes that onnxruntime computes for values, given ``shapes`` of inputs.
+    """Measure the shapes of values in onnxruntime, given ``shapes`` of inputs.
 
     Raises:
         GraphshareError: onnxruntime cannot compute them.
@@ -182,19 +180,19 @@ class _Trial:
         self.tells_apart = self.batch is None
 
     def prove(self) -> SizesProof:
-        """Compare both models and return the proof. Raises DisprovedError."""
-        # At least two sets, so that a batch has samples of different runs, and at least _SAMPLES samples in total.
+        """Compare both models. Raises DisprovedError."""
+        # At least two sets, so that a batch mixes samples of different runs.
         least = max(2, -(-_SAMPLES // self.per_run), len(self.sets))
         drawn = self._draw(self.original, {}, least + self.inputs.rounds - 1)
         runs = [_compute(self.original, values) for values in drawn]
-        # A model that draws numbers differs from itself, so a difference would prove nothing.
+        # A model that draws numbers differs from itself: nothing could be proved.
         if list_changed(self.names, _compute(self.original, drawn[0]), runs[0]):
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(
                 Fault("two runs of the model itself differ, so nothing can be proved", hint=hint)
             )
         is_optimized = self._prove_fixed(drawn[0], runs[0])
-        # The batch comes before other sizes: its runs are compared with the original's, sample by sample.
+        # The batch comes first: its runs are compared with the original's.
         batches = self._prove_batch(drawn, runs)
         free = [
             symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches
@@ -210,7 +208,7 @@ class _Trial:
         return SizesProof(len(self.names), batches, moved, *errors, is_optimized, self.tells_apart)
 
     def _try_sizes(self, sizes: Mapping[str, int], free: Sequence[Symbol]) -> None:
-        """Compute the model at other sizes, and compare its samples with single runs.
+        """Compute the model at other sizes; compare its samples with single runs.
 
         Raises DisprovedError, with a hint if multiples would work.
         """
@@ -233,7 +231,7 @@ class _Trial:
     def _draw(
         self, part: Computation, sizes: Mapping[str, int], count: int
     ) -> list[dict[str, Array]]:
-        """Return ``count`` sets of inputs at free ``sizes``, or at the file's sizes.
+        """Draw ``count`` sets of inputs, at free ``sizes`` or the file's.
 
         The sets differ only in samples.
         """
@@ -244,7 +242,7 @@ class _Trial:
             for name, axis in self._list_places(symbol):
                 shapes.setdefault(name, [None] * ranks[name])[axis] = sizes[symbol.name]
         fixed = {nodes[name]: tuple(shape) for name, shape in shapes.items()}
-        # Inputs without samples, such as a threshold, must have one value for a whole batch.
+        # Inputs without samples, such as a threshold, are common to a batch.
         seeds = range(self.inputs.seed, self.inputs.seed + count)
         draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in seeds)
         first, *others = (self._feed(values, number) for number, values in enumerate(draws))
@@ -255,9 +253,7 @@ class _Trial:
         ]
 
     def _feed(self, drawn: Mapping[Node, Array], number: int) -> dict[str, Array]:
-        """Return a set of inputs by name: the given values, or, for other shapes and further sets,
-        random picks from them.
-        """
+        """Return given values by name, or random picks from these for other shapes and sets."""
         stated, rng = (
             self.sets[number % len(self.sets)],
             np.random.default_rng(self.inputs.seed + number),
@@ -272,7 +268,7 @@ class _Trial:
         return values
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
-        """Return the inputs with this size, each with its axis; inputs that no output needs are left out."""
+        """Return inputs with this size that an output needs, each with its axis."""
         needed = {node.name for node in self.original.graph.variables()}
         return [(name, axis) for name, axis in symbol.places if name in needed]
 
@@ -291,10 +287,10 @@ class _Trial:
         return DisprovedError(Fault(message, where=self.source.where, hint=_HINT))
 
     def _prove_fixed(self, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> bool:
-        """Compare the models at the sizes of the file; return whether they are equal even with optimizations."""
+        """Compare at the file's sizes; return whether outputs are equal even with optimizations."""
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
-        # Some optimizations need fixed sizes and sum in a different order; the rewrite is not to blame.
+        # Without optimizations: some need fixed sizes, and change the order of sums.
         plain = [
             _compute(open_computation(model, exact=True), feeds)
             for model in (self.freed, self.source)
@@ -308,7 +304,7 @@ class _Trial:
     def _prove_batch(
         self, drawn: Sequence[Mapping[str, Array]], runs: Sequence[Sequence[Array]]
     ) -> tuple[int, ...]:
-        """Compare batches of other sizes with ``runs`` of single samples; return the sizes of these batches."""
+        """Compare batches of other sizes with ``runs`` of single samples; return their sizes."""
         if self.batch is None:
             return ()
         if len({tuple(output.shape for output in run) for run in runs}) > 1:
@@ -323,20 +319,20 @@ class _Trial:
         ]
         self.tells_apart |= any(not np.array_equal(rows[0], rows[-1]) for rows in wanted)
         count = len(drawn) * self.per_run
-        # The size of the file was proved before. `count` is last, and the exchange below is compared with its outputs.
+        # The file's size is proved. `count` is last: its outputs are used below.
         sizes = sorted(
             {1, 2, 3, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count}
         )
         for size in sizes:
             whole = self._run_rows(drawn, range(size), wanted)
-        # All samples but one are exchanged, and that one must not change; it might depend on an
-        # earlier or a later sample.
+        # Exchange all samples but the first or the last: neither a later nor an earlier one may
+        # matter.
         for kept in (0, count - 1):
             moved = self._run_rows(
                 drawn, [row if row == kept else (row + 1) % count for row in range(count)], wanted
             )
             for name, a, b in zip(self.names, moved, whole, strict=True):
-                # Bit for bit, because the session and the size are the same, and only other samples have changed.
+                # Bit for bit: only other samples have changed.
                 if not np.array_equal(a[kept], b[kept], equal_nan=a.dtype.kind == "f"):
                     raise self._disprove(
                         f"{name!r} of a sample depends on the other samples of the batch"
@@ -346,7 +342,7 @@ class _Trial:
     def _run_rows(
         self, drawn: Sequence[Mapping[str, Array]], rows: Sequence[int], wanted: Sequence[Array]
     ) -> list[Array]:
-        """Return the outputs for samples given by number, with samples on the first axis. Raises DisprovedError."""
+        """Return chosen samples' outputs along the first axis. Raises DisprovedError."""
         assert self.batch is not None
         feeds = dict(drawn[0])
         for name, axis in self._list_places(self.batch):
@@ -365,7 +361,7 @@ class _Trial:
         return parts
 
     def _split(self, output: Array, place: int, count: int) -> Array:
-        """Return an output with samples on the first axis; an output without samples is repeated for each."""
+        """Return an output with samples along the first axis, repeated if it has none."""
         assert self.batch is not None
         for number, axis in enumerate(self.rewrite.outputs[place]):
             if self.batch.name in axis:

@@ -1,4 +1,4 @@
-"""Evidence that inner values of two models are the same: their types, and the parameters that they depend on."""
+"""Evidence that inner values of two models are the same: types, and parameters they depend on."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ their number and hash.
 
 
 def can_be_one(first: Parts, second: Parts) -> bool:
-    """Return whether the types of two values are compatible."""
+    """Whether the types of two values are compatible."""
     (dtype, shape), (other, sizes) = first, second
-    # Floats of different dtypes may be one value; an integer and a float use the name for different values.
+    # Floats of different dtypes may be one value; an integer and a float of one name are not.
     is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
     return is_number and not _have_other_shapes(shape, sizes)
 
@@ -43,11 +43,11 @@ def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] 
 def pair_readers(
     sides: Sequence[Sequence[Node]], find_contents: Sequence[FindContent]
 ) -> Iterator[tuple[Entry, Entry]]:
-    """Yield pairs of values that have read the same parameters last; ``sides`` are the models' nodes in order.
+    """Yield pairs of values that have read the same parameters last; ``sides`` are nodes in order.
 
-    Parameters are the same if they are equal or have the same name, and each is read by one operator. One operator on
-    one side may read several parameters (a convolution its weight and bias) that several operators read on the other
-    side; the last of these has the same value.
+    Parameters match by content or name, and each has one reader. One operator may read parameters
+    (a convolution its weight and bias) that several read on the other side; the last of these has
+    the same value.
     """
     readers = [_find_readers(nodes) for nodes in sides]
     same = _match(readers, find_contents)
@@ -65,9 +65,7 @@ def pair_readers(
 
 
 def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> list[set[tuple[int, Node]]]:
-    """Return the readers of the same parameters with their sides: pairs that have a reader in
-    common are in one group.
-    """
+    """Group readers of the same parameters, each with its side; groups with a common reader join."""
     groups: dict[tuple[int, Node], set[tuple[int, Node]]] = {}
     for pair in pairs:
         readers = tuple(enumerate(pair))
@@ -77,7 +75,7 @@ def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> list[set[tuple[int, No
 
 
 def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
-    """Map each parameter with only one reader to it; readers computed only from parameters do not count."""
+    """Map parameters with a single reader to it; those that read only parameters do not count."""
     roots: dict[Node, tuple[Node, ...]] = {}
     readers: dict[Node, dict[Node, None]] = {}
     for node in nodes:
@@ -99,7 +97,7 @@ def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
 def _match(
     readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindContent]
 ) -> dict[Node, Node]:
-    """Map each parameter of the left to an equal one of the right, or else to its namesake."""
+    """Map left parameters to equal ones on the right, else to namesakes."""
     same: dict[Node, Node] = {}
     for keys in (
         [_index(own, find) for own, find in zip(readers, find_contents, strict=True)],
@@ -114,7 +112,7 @@ def _match(
 
 
 def _index(parameters: dict[Node, Node], find: FindContent | None = None) -> dict[Hashable, Node]:
-    """Return parameters by content or by name; keys that several have are left out."""
+    """Index parameters by content or name; ambiguous keys are left out."""
     keys = [
         (output_name(Entry(node)) if find is None else _find_telling(find(node)), node)
         for node in parameters
@@ -124,7 +122,7 @@ def _index(parameters: dict[Node, Node], find: FindContent | None = None) -> dic
 
 
 def _find_telling(content: Hashable | None) -> Hashable | None:
-    """Return a content that identifies a parameter, or None if it has only a few bytes."""
+    """Return the content if it identifies a parameter; None for a few bytes."""
     if not isinstance(content, tuple) or len(content) != 3 or not isinstance(content[2], tuple):
         return None
     *size, data = content[2]

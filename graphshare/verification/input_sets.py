@@ -43,11 +43,10 @@ _RECORDED = (
 
 
 def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
-    """Return the only set in a folder with its outputs, from ``output_K.pb`` files and arrays named like outputs.
+    """Return a folder's only set with its outputs: ``output_K.pb`` files and arrays by name.
 
-    Outputs of one name are called ``y``, ``y#1`` and so on.
-
-    Raises InputError as :func:`read_sets`, and if there is no output.
+    Outputs of one name are called ``y``, ``y#1`` and so on. Raises InputError as :func:`read_sets`,
+    and if there is no output.
     """
     heads = list(graph.heads)
     types = find_format(graph).types.find_types(graph, heads)
@@ -72,13 +71,14 @@ def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
 
 
 def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
-    """Return the sets in a folder and its subfolders: each ``.npz`` file, and all other files of a folder together.
+    """Read a folder and its subfolders: ``.npz`` files are sets, a folder's other files are one.
 
-    An ``.npy`` file is named after an input. ``input_K.pb`` is the value of the input that it names, or of the K-th
-    input: a tensor, a sequence or an optional value, as the model declares.
+    An ``.npy`` file is named after an input. ``input_K.pb`` is the value of the input that it
+    names, or of the K-th input: a tensor, a sequence or an optional value, as the model declares.
 
     Raises:
-        InputError: files cannot be read, do not fit the inputs, give an input twice, or are missing; all are listed.
+        InputError: files cannot be read, do not fit the inputs, give an input twice, or are
+            missing; all are listed.
     """
     reader = _SetReader(graph)
     places = list_folders(folder) if is_folder(folder) else []
@@ -96,7 +96,7 @@ def list_folders(folder: str) -> list[str]:
 
 
 class _SetReader:
-    """Reads values that a graph declares: its inputs and, if given, ``outputs``. Collects ``faults``."""
+    """Reads values that a graph declares: inputs and, if given, ``outputs``. Collects ``faults``."""
 
     def __init__(self, graph: Graph, outputs: Declared | None = None) -> None:
         self.faults: list[Fault] = []
@@ -105,7 +105,7 @@ class _SetReader:
         self._declared = {**self._sides["output"], **self.inputs}
 
     def read_folder(self, folder: str) -> list[dict[str, Any]]:
-        """Return the sets directly in a folder: each ``.npz`` file, and all other files together."""
+        """Read each ``.npz`` file directly in a folder as a set, and all others as one."""
         sets: list[dict[str, Any]] = []
         own: dict[str, Any] = {}
         places: dict[str, str] = {}
@@ -143,16 +143,16 @@ class _SetReader:
         return [*sets, own] if own else sets
 
     def _read_value(self, path: str, side: str, place: int) -> dict[str, Any]:
-        """Return the value of a file by its own name, or by the name at its ``place`` if the model lacks its own."""
+        """Return a file's value by its own name if the model has it, else by the one at ``place``."""
         declared = self._sides[side]
         kinds = {
             name: text if (text := stated[0] or "").startswith(NESTED) else ""
             for name, stated in declared.items()
         }
-        # Values of test data often have no name; then the number of the file is the number of the input or output.
+        # Test data often has no names; then the file's number counts.
         at_place = next(iter(list(declared)[place:]), "")
         by_kind: dict[str, tuple[str, Any]] = {}
-        # A file does not state its type; it follows from the name in the file.
+        # The type of a value follows from its name: the file does not state it.
         for kind in dict.fromkeys((kinds.get(at_place, ""), *kinds.values())):
             with suppress(InputError):
                 name, value = by_kind[kind] = read_value(path, kind)
@@ -163,7 +163,7 @@ class _SetReader:
 
 
 def _list(folder: str) -> list[str]:
-    """Return the paths in a folder, shorter names first so that numbers are in order."""
+    """Return a folder's paths, shorter names first so that numbers are in order."""
     return [
         join(folder, name)
         for name in sorted(list_names(folder), key=lambda name: (len(name), name))
@@ -173,19 +173,19 @@ def _list(folder: str) -> list[str]:
 def _find_misfits(
     graph: Graph, declared: Declared, name: str, value: Any, where: str
 ) -> Iterator[Fault]:
-    """Yield a fault for a value that the graph does not have, or declares with a different dtype or shape."""
+    """Yield a fault for a value unknown to the graph, or declared with another dtype or shape."""
     known = list(declared) or [node.name for node in graph.variables()]
     if name not in known:
         yield Fault(
             f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known)
         )
     dtype, shape = declared.get(name, _UNKNOWN)
-    # Values of nested types, such as "sequence of float32", were read as the model declares them.
+    # Values of nested types, such as "sequence of float32", were read as declared.
     if isinstance(value, np.ndarray) and dtype is not None and " of " not in dtype:
         if has_bytes_of(value, dtype):
             value = value.view(find_numpy_dtype(dtype))
         own = "string" if value.dtype.kind == "O" else name_dtype(value.dtype)
-        # Files of numpy store dtypes that numpy lacks in a wider dtype.
+        # numpy files widen dtypes that numpy lacks.
         if own != dtype and not (dtype in NARROW and own == name_wide(dtype)):
             yield Fault(f"input {name!r} is {own}, but the model declares {dtype}", where=where)
     if isinstance(value, np.ndarray) and shape is not None and not fits_sizes(value.shape, shape):

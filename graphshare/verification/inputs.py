@@ -1,8 +1,8 @@
-"""The inputs for both sides of a proof: the user's choices, and the sets of inputs drawn accordingly.
+"""The inputs for both sides of a proof: the user's choices, and the sets drawn accordingly.
 
-Open sizes are drawn twice, with one sample and with two, because some faults show only in a batch. Any two inputs of
-one type differ in at least one set, so that exchanged inputs are detected. Both sides are treated alike: sizes fixed by
-either are fixed for both, and integers are drawn to suit both.
+Open sizes are drawn with one sample and with two: some faults show only in a batch. Inputs of one
+type differ in at least one set, so that an exchange is detected. Sizes fixed by either side are
+fixed for both, and integers suit both.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ Value = TypeVar("Value")
 class Inputs(Options, frozen=True, kw_only=True):
     """How to choose inputs that are not fed by name.
 
-    ``sets`` are sets of inputs by name: mappings, or a folder with ``.npz`` files, ``.npy`` files or ONNX's
-    ``test_data_set_N/input_K.pb``. Inputs in no set are drawn with ``seed``; ``rounds`` above 1 adds as many sets. With
-    ``params_seed`` parameters that no file contains are drawn, too. ``as_input`` names variables that count as inputs,
-    even if they look like parameters.
+    ``sets`` are sets of inputs by name: mappings, or a folder with ``.npz`` files, ``.npy`` files
+    or ONNX's ``test_data_set_N/input_K.pb``. Inputs in no set are drawn with ``seed``; ``rounds``
+    above 1 adds as many sets. With ``params_seed`` parameters that no file contains are drawn, too.
+    ``as_input`` names variables that count as inputs, even if they look like parameters.
     """
 
     sets: StrPath | Sequence[Mapping[str, Any]] | None = None
@@ -57,7 +57,7 @@ class Inputs(Options, frozen=True, kw_only=True):
 
 
 class Setup(msgspec.Struct, frozen=True, eq=False):
-    """The feeds and shapes of inputs; ``branch`` is the branch that has them, None if all branches have the same."""
+    """Feeds and shapes of inputs of ``branch``, None for all branches."""
 
     feeds: Mapping[Node, Array] = EMPTY
     shapes: Mapping[Node, GivenShape] = EMPTY
@@ -68,9 +68,10 @@ _AS_DECLARED = Setup()
 
 
 class Draw(msgspec.Struct, frozen=True, eq=False):
-    """A set of inputs: the values of both sides, by variable, and their outputs if already computed.
+    """Both sides' inputs by variable, and their outputs if already computed.
 
-    ``sizes_of`` is the branch with these feeds and shapes, None if both have the same; ``seed`` is for operators.
+    ``sizes_of`` is the branch with these feeds and shapes, None for both; ``seed`` is for
+    operators.
     """
 
     values: tuple[Mapping[Node, Array], Mapping[Node, Array]]
@@ -79,13 +80,13 @@ class Draw(msgspec.Struct, frozen=True, eq=False):
     seed: int = 0
 
     def compute(self, side: int, computation: Computation) -> Outputs:
-        """Return the outputs of a side, which may be known. Raises MemoryLimitError."""
+        """Return a side's outputs. Raises MemoryLimitError."""
         known = self.outputs[side]
         return try_run(computation, self.values[side], self.seed) if known is None else known
 
 
 class _Attempt:
-    """Tries sizes on both sides; keeps their outputs, and the first values that only one side rejects."""
+    """Tries sizes on both sides; keeps outputs, and the first values that one side alone rejects."""
 
     def __init__(self, drawer: Drawer, feeds: Mapping[Node, Array]) -> None:
         self._drawer, self._feeds = drawer, feeds
@@ -108,9 +109,8 @@ class _Attempt:
 class Drawer:
     """Draws sets of inputs for two computations.
 
-    ``pairs`` are variables of both that get one value; they are drawn in this order, before variables of only one side.
-    ``titles`` name both sides. ``notes`` collects the choices for the user; ``describe`` returns a variable's names in
-    notes.
+    ``pairs`` share a value, and are drawn in order before unpaired variables. ``titles`` name both
+    sides. ``notes`` collects choices for the user; ``describe`` returns a variable's names there.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Drawer:
         self.sides, self._inputs = sides, inputs
         self._training, self._describe = training, describe or (lambda node: [repr(node.name)])
         self.notes: dict[str, None] = {} if notes is None else notes
-        # A side that infers sizes from its weights knows more than a side that declares them, so it leads.
+        # The side that infers sizes from its weights leads: it knows more than declarations.
         self._is_swapped = sides[1].infers_sizes and not sides[0].infers_sizes
         self._leader, self._follower = self._swap(sides)
         self._titles, self._pairs = self._swap(titles), [*map(self._swap, pairs)]
@@ -139,17 +139,16 @@ class Drawer:
             for node in self._follower.graph.variables()
             if node not in paired and not self._follower.is_constant(node)
         ]
-        # Parameters that no file contains are drawn by name.
         self._has_more = inputs.params_seed is not None or any(
             not node.details.holds_value for node in own
         )
 
     def _swap(self, pair: tuple[Value, Value]) -> tuple[Value, Value]:
-        """Return a left and a right value as the leader's and the follower's, or the other way round."""
+        """Convert between (left, right) and (leader, follower)."""
         return (pair[1], pair[0]) if self._is_swapped else pair
 
     def draw(self, setup: Setup = _AS_DECLARED, *, count: int | None = None) -> Iterator[Draw]:
-        """Yield sets of inputs with feeds and shapes, given for left variables and for unpaired right ones.
+        """Yield sets with feeds and shapes of left variables and of unpaired right ones.
 
         ``count`` is their number, by default as many as needed.
 
@@ -177,10 +176,10 @@ class Drawer:
     def share(
         self, values: Mapping[Node, Array]
     ) -> tuple[Mapping[Node, Array], Mapping[Node, Array]]:
-        """Return the values of the left and the right side, derived from the leader's values."""
+        """Return the left and right values, derived from the leader's."""
         others: Mapping[Node, Array] = {b: values[a] for a, b in self._pairs if a in values}
         if self._has_more:  # variables of only the other side
-            # With the numbers of another input they would look like that input.
+            # With another input's numbers they would look like it.
             options = DrawOptions(self._inputs.seed + _ALONE, self._inputs.params_seed)
             others = self._follower.draw(
                 {**others, **self._alone.feeds}, self._alone.shapes, options
@@ -193,7 +192,7 @@ class Drawer:
         return _choose_nodes(by_node, set(self._leader.graph.variables()))
 
     def _unify(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
-        """Return shapes of the leader with all sizes that either side fixes."""
+        """Add all sizes that either side fixes to the leader's shapes."""
         twins = {a.name: b.name for a, b in self._pairs}
         by_name = {node.name: shape for node, shape in shapes.items()}
         known = unify_sizes(
@@ -203,7 +202,7 @@ class Drawer:
         return {**shapes, **{nodes[name]: shape for name, shape in known.items() if name in nodes}}
 
     def _draw(self, setup: Setup, number: int, batch: int = 1) -> tuple[Draw, bool]:
-        """Draw a set of inputs; return it and whether sizes were open. Raises RefusedError."""
+        """Draw a set; return whether sizes were open, too. Raises RefusedError."""
         feeds, seed = setup.feeds, self._inputs.seed + number
         taken = {node: shape for node, shape in setup.shapes.items() if node not in feeds}
         attempt = _Attempt(self, feeds)
@@ -221,7 +220,7 @@ class Drawer:
         except InputError:
             if attempt.one_sided is None:
                 raise
-            # One side rejects inputs that the other computes, and that is an answer.
+            # Inputs that only one side rejects are an answer.
             tried, refused = attempt.one_sided
             return Draw(self.share(tried), refused, setup.branch, seed), True
         if not number:
@@ -239,7 +238,7 @@ class Drawer:
         return Draw(self.share(values), outputs, setup.branch, seed), bool(assigned.sized)
 
     def _draw_batch(self, setup: Setup) -> Iterator[Draw]:
-        """Yield a set of inputs with two samples, unless neither side can compute it."""
+        """Yield a set with two samples, unless neither side can compute it."""
         try:
             yield self._draw(setup, 1, _BATCH)[0]
         except MemoryLimitError:
@@ -251,7 +250,7 @@ class Drawer:
             ] = None
 
     def _find_seed(self, setup: Setup, turn: int) -> int | None:
-        """Return an offset of the seed that separates inputs equal in all sets so far, or None if none helps."""
+        """Find a seed offset that separates inputs equal in all sets so far, or None."""
         alike = self._list_alike(self._drawn, setup.feeds)
         if not alike:
             return None
@@ -277,8 +276,8 @@ class Drawer:
     def _list_alike(
         self, draws: Sequence[Mapping[Node, Array]], feeds: Mapping[Node, Array]
     ) -> list[NodePair]:
-        """Return pairs of inputs of one type that are equal in all sets."""
-        # Labels and states of kernels are zeros on purpose, parameters may be large, and empty inputs cannot differ.
+        """Pair inputs of one type that are equal in all sets."""
+        # Labels and states are zeros on purpose, parameters large, empty inputs always equal.
         chosen = [a for a, _ in self._pairs if a not in feeds and not self._leader.is_constant(a)]
         groups: dict[Any, list[Node]] = {}
         for node in chosen:
@@ -287,12 +286,11 @@ class Drawer:
         return [pair for group in groups.values() for pair in pairwise(group)]
 
     def _list_wishes(self) -> Mapping[str, Sequence[Any]]:
-        """Return the integers that the follower needs, by the leader's names."""
         needed = self._follower.find_integers()
         return {a.name: needed[b.name] for a, b in self._pairs if b.name in needed}
 
     def fit(self, values: Mapping[Node, Array], feeds: Mapping[Node, Array]) -> dict[Node, Array]:
-        """Return ``values``, converted where not fed so that they fit the dtypes declared by the follower."""
+        """Convert values that were not fed to the follower's dtypes."""
         declared = list_declared(self._follower.graph)
         made_up = {
             a: declared[b.name][0]
@@ -310,7 +308,7 @@ def _choose_nodes(by_node: Mapping[Node, Any], nodes: Collection[Node]) -> dict[
 
 
 def read_bits(value: Any) -> Any:
-    """Return a key that is equal only for values of equal bits: 1 / x distinguishes 0 from -0."""
+    """Return a key for equal bits: 1 / x distinguishes 0 from -0."""
     if not isinstance(value, np.ndarray):
         return (
             ("sequence", *map(read_bits, value))
@@ -328,9 +326,9 @@ def read_bits(value: Any) -> Any:
 def choose_by_name(
     values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: Collection[Node] = ()
 ) -> dict[Node, Any]:
-    """Return values by left variable; each name belongs to a left variable or, if none has it, to a right one.
+    """Choose values for left variables, by their names or else their counterparts'.
 
-    ``nodes`` are variables of either side without a counterpart.
+    ``nodes`` are unpaired variables of either side.
     """
     chosen = {a: values[b.name] for a, b in pairs if b.name in values}
     return {
@@ -346,7 +344,7 @@ def choose_by_name(
 def describe_assigned(
     assigned: Assignment, seed: int, describe: Callable[[Node], Sequence[str]]
 ) -> Iterator[str]:
-    """Yield notes on values converted, chosen or drawn for inputs; ``describe`` returns a variable's names."""
+    """Yield notes on converted, chosen or drawn values; ``describe`` names a variable."""
     yield from describe_conversions(assigned)
     yield from describe_sizes(assigned.sized if assigned.outputs is None else ())
     for nodes, source in ((assigned.inputs, f"seeded ({seed})"), (assigned.zeros, "zeros")):
@@ -358,14 +356,14 @@ def describe_assigned(
 
 
 def name_branch(label: str) -> str:
-    """Return the name of a branch in messages."""
+    """Name a branch in messages."""
     return f"branch {label!r}" if label else "the original"
 
 
 def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None = None) -> None:
-    """Add ``lines`` to ``notes``, each once; with a ``branch`` they apply at its sizes.
+    """Add each of ``lines`` once; with a ``branch`` they apply at its sizes.
 
-    The branch is left out if the note also applies to a pair of branches with the same sizes.
+    A line without a branch replaces the same line with one.
     """
     start = "" if branch is None else f"{AT_THE_SIZES}{name_branch(branch)}: "
     for line in lines:

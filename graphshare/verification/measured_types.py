@@ -1,4 +1,4 @@
-"""Measure inner values in onnxruntime: types that the file does not state and ONNX does not infer, and constants."""
+"""Measure inner values in onnxruntime: constants, and types neither stated nor inferred by ONNX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST = 1 << 16  # bytes of a value that becomes a constant
 def measure_types(
     model: Checkpoint, entries: Sequence[Entry]
 ) -> dict[Place, tuple[str, Dimensions]]:
-    """Return the dtypes and open shapes of tensors for drawn inputs, or none if the model cannot be computed."""
+    """Return tensors' dtypes and open shapes on drawn inputs; none if the model cannot be computed."""
     tensors = (
         (place, value)
         for place, value in measure_values(model, entries).items()
@@ -54,7 +54,7 @@ def measure_constants(model: Checkpoint, entries: Sequence[Entry]) -> dict[Node,
 
 
 def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, Any]:
-    """Return the values of ``entries`` for drawn inputs, without optimizations; uncomputed ones are left out."""
+    """Compute ``entries`` on drawn inputs without optimizations; failed ones are left out."""
     try:
         graph = msgspec.structs.replace(model.graph, heads=tuple(entries))
         computation = open_computation(msgspec.structs.replace(model, graph=graph), exact=True)

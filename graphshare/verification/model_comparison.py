@@ -86,21 +86,19 @@ _TOGETHER = 4
 
 
 class _Runs(msgspec.Struct, frozen=True, eq=False):
-    """Both models, open, and their outputs for each set of inputs."""
-
     sides: tuple[Computation, Computation]
     draws: Sequence[Draw]
     outputs: Sequence[tuple[Any, Any]]
 
     def list_computed(self) -> list[Draw]:
-        """Return the sets of inputs that both models compute."""
+        """Return sets that both models compute."""
         return [
             draw for draw, own in zip(self.draws, self.outputs, strict=True) if not has_refused(own)
         ]
 
 
 class ModelComparison:
-    """Compares two models. ``departures`` are the regions that depart, ``tolerate`` gives the tolerance of regions."""
+    """Compares two models. ``departures`` are departing regions; ``tolerate`` is for regions."""
 
     def __init__(
         self,
@@ -110,7 +108,7 @@ class ModelComparison:
         names: Mapping[str, str],
         least: Rung = "on inputs",
     ) -> None:
-        """Take both models and the names of nodes in the second one; a result weaker than ``least`` fails."""
+        """``names`` has node names in the right model; a result weaker than ``least`` fails."""
         self.departures: list[Departure] = []
         left, right = (
             msgspec.structs.replace(each, graph=number_variables(each.graph, options.names)[0])
@@ -125,7 +123,6 @@ class ModelComparison:
         check_names([side.graph for side in self._sides], graphs, options, self._notes)
         self._tolerate(_find_dtype(left, right))
         self._pairing: Pairing | None = None
-        # The names of the parameters whose values come from the files.
         self._held: list[Collection[str]] = [
             list_parameter_names(side.parameter_file) or () for side in self._sources
         ]
@@ -165,7 +162,7 @@ class ModelComparison:
         return self._report(tuple(leave_drawn(values, drawing) for values in rounds))
 
     def _judge_values(self, runs: _Runs, drawing: Sequence[Node]) -> tuple[Values, ...]:
-        """Judge the regions; return the comparison of all outputs, with differences that noise explains."""
+        """Judge the regions; return the outputs' comparison, less differences explained by noise."""
         rounds = self._compare(runs)
         if not self._is_exact:
             for side in runs.sides:
@@ -181,7 +178,7 @@ class ModelComparison:
         return rounds
 
     def _is_answer_without_values(self, error: GraphshareError) -> bool:
-        """Whether the models are equal for every input, and both only reject the numbers drawn for them."""
+        """Whether the models are equal for every input, and only drawn numbers were rejected."""
         return (
             self._is_exact and self._options.draws_all and not isinstance(error, MemoryLimitError)
         )
@@ -212,21 +209,21 @@ class ModelComparison:
         return Report((branch,), (*self._notes, *self._coverage.describe()))
 
     def _tolerate(self, dtype: str) -> None:
-        """Set the tolerances of outputs and regions by dtype, or for another program if the dtype is empty."""
+        """Set both tolerances by dtype; an empty dtype means another program."""
         chosen = self._options.tolerance
         self._dtype = dtype
         self._tolerance = tolerate_dtype(dtype, chosen) if dtype else tolerate_other_program(chosen)
         self.tolerate = tolerate_region(dtype, chosen)
 
     def _adapt_tolerance(self, outputs: Sequence[tuple[Any, Any]]) -> None:
-        """Use output dtypes if formats differ: a format without input types computes in the types that it is fed."""
+        """Use output dtypes across formats: without stated input types, fed types decide."""
         if not self._dtype and find_format(self._sides[0].graph) is not find_format(
             self._sides[1].graph
         ):
             self._tolerate(_find_output_dtype(outputs))
 
     def _judge_structure(self, reasons: Sequence[str]) -> Report:
-        """Return the report of models that are not computed: without values only exact models are proved."""
+        """Report models that are not computed: without values only exact ones are proved."""
         stages = [
             self._structure,
             *self._gaps,
@@ -241,7 +238,6 @@ class ModelComparison:
         )
 
     def _compare_structure(self) -> None:
-        """Find out whether both models are the same graph with equal parameters."""
         left, right = (find_format(model.graph) for model in self._sources)
         if left is not right:
             self._structure = Stage(
@@ -259,19 +255,17 @@ class ModelComparison:
         self._structure = structure_stage(self._pairing) if self._is_exact else skipped
 
     def _set_exact(self, report: RegionReport | None) -> None:
-        """Record that a report shows the models to be equal by identities, or with None that they are not."""
+        """Record a report of exact equality by identities; ignore None."""
         if report is not None:
             self._is_exact, self._structure = True, exact_stage(report)
             self._regions = self._regions or [report]
 
     def _open(self) -> tuple[Computation, Computation]:
-        """Open both models, in the first engine if there is a choice."""
         self._executors = self._choose_executors()
         opened = [
             [self._open_model(model, executor) for executor in executors.values()]
             for model, executors in zip(self._sides, self._executors, strict=True)
         ]
-        # With several engines both models are computed in each, and engines are compared with the first.
         self._others = list(zip(opened[0][1:], opened[1][1:], strict=True))
         return opened[0][0], opened[1][0]
 
@@ -279,9 +273,7 @@ class ModelComparison:
         return open_computation(model, executor, as_input=self._options.as_input)
 
     def _open_moved(self, side: int) -> Iterator[Computation]:
-        """Yield the model with weights a step off, if the models have two dtypes and its weights
-        have the coarser one.
-        """
+        """Yield the model in the coarser of two dtypes, its weights a step off."""
         if self._dtype and _find_coarsest(self._sides[side]) == self._dtype:
             yield self._open_model(
                 move_weights(self._sides[side], self._dtype),
@@ -289,7 +281,7 @@ class ModelComparison:
             )
 
     def _choose_executors(self) -> list[ChosenEngines]:
-        """Return the executors of each model; an engine applies only to a model with a choice of engines."""
+        """Choose executors; an engine applies only to a model with a choice."""
         default = msgspec.structs.replace(self._options, engines=(None,), strict_engine=False)
         chosen: list[ChosenEngines] = []
         refusals: list[RefusedError] = []
@@ -326,7 +318,7 @@ class ModelComparison:
     def _pair_parameters(
         self, sides: tuple[Computation, Computation], fed: Collection[str]
     ) -> list[NodePair]:
-        """Return pairs of parameters whose values are fed or drawn; parameters from files need no pairs."""
+        """Pair parameters that are fed or drawn; those from files need no pairs."""
         parameters = self._find_given_parameters(sides, fed)
         drawn = [a for a, b in parameters if a.name not in fed and b.name not in fed]
         if drawn:
@@ -342,10 +334,10 @@ class ModelComparison:
     def _find_given_parameters(
         self, sides: tuple[Computation, Computation], fed: Collection[str]
     ) -> list[NodePair]:
-        """Return the parameters that are ``fed``, and those drawn because neither file contains them.
+        """Pair parameters that are ``fed``, or drawn because neither file contains them.
 
-        Pairs have the same place in graphs of one structure, or else the same name. Raises RefusedError with all
-        parameters that lack a value, or have one and are fed.
+        They have the same place in graphs of one structure, or else the same name. Raises
+        RefusedError with all parameters that lack a value, or have one and are fed.
         """
         seed, inputs = self._options.inputs.params_seed, dict(self._pairs.inputs)
 
@@ -391,7 +383,7 @@ class ModelComparison:
     def _run(
         self, sides: tuple[Computation, Computation], draws: Sequence[Draw]
     ) -> list[tuple[Any, Any]]:
-        """Return both models' outputs for each set of inputs. If both reject a set, raises the first one's error."""
+        """Return both models' outputs for each set. Raises the first error if both reject a set."""
         results: list[list[Outputs]] = []
         for side, computation in enumerate(sides):
             results.append([draw.compute(side, computation) for draw in draws])
@@ -418,18 +410,18 @@ class ModelComparison:
         return values
 
     def _pair_nodes(self) -> list[tuple[Node, Node]]:
-        """Pair nodes at the same place in graphs of one structure, or else nodes whose first outputs share a name."""
+        """Pair nodes by place in graphs of one structure, else by first outputs' names."""
         if self._pairing:
             return self._pairing.pairs
         named = [_index_names(side.graph) for side in self._sides]
         return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
 
     def _judge_regions(self, runs: _Runs, drawing: Sequence[Node]) -> None:
-        """Judge the regions on the sets of inputs that both models compute, a few sets at a time."""
+        """Judge the regions, a few sets that both models compute at a time."""
         (left, right), computed = runs.sides, runs.list_computed()
         for start in range(0, len(computed), _TOGETHER):
             together = computed[start : start + _TOGETHER]
-            # The conditions of the first model's Ifs or, if it has none, of the other model's.
+            # Conditions of the left model's Ifs or, without any, of the right one's.
             taken = [
                 self._coverage.look(left, d.values[0]) or self._coverage.look(right, d.values[1])
                 for d in together
@@ -450,7 +442,7 @@ class ModelComparison:
 def _name_values(
     sides: tuple[Computation, Computation], draw: Draw, held: Sequence[Collection[str]]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return the inputs of both models by name, in each model's dtypes, and parameters that are not ``held``."""
+    """Return both models' inputs by name, in their dtypes, and parameters not ``held``."""
     left, right = (
         {
             n.name: array
@@ -474,7 +466,7 @@ def make_judge(pairs: ModelPairs) -> Judge:
 
 
 def weigh_models(left: Checkpoint, right: Checkpoint) -> RegionReport | None:
-    """Compare two models only by weights, for every input; None if weights do not decide every region.
+    """Compare two models by weights, for every input; None if these do not decide every region.
 
     Raises:
         RefusedError: outputs or inputs cannot be paired.
@@ -484,7 +476,6 @@ def weigh_models(left: Checkpoint, right: Checkpoint) -> RegionReport | None:
 
 
 def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
-    """Return the stage for outputs that only one model lists, by the model's title."""
     details = [
         f"{title} alone has the output {format_names(list(map(repr, names)))}; `targets` chooses what is compared"
         for title, names in missing.items()
@@ -498,7 +489,6 @@ def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
 
 
 def _index_names(graph: Graph) -> dict[str, Node]:
-    """Return the operators of a graph by the name of their first output, where it is unique."""
     names = [
         (output_name(Entry(node)), node)
         for node in post_order(head.node for head in graph.heads)
@@ -509,19 +499,18 @@ def _index_names(graph: Graph) -> dict[str, Node]:
 
 
 def _find_dtype(left: Checkpoint, right: Checkpoint) -> str:
-    """Return the least precise parameter dtype if the models' differ, else an empty text."""
+    """Return the least precise parameter dtype, empty if the models agree."""
     known = [dtype for dtype in map(_find_coarsest, (left, right)) if dtype is not None]
     return find_coarsest(known) if len(set(known)) > 1 else ""
 
 
 def _find_coarsest(model: Checkpoint) -> str | None:
-    """Return the least precise dtype of a model's parameters, or None without parameters."""
     file = model.parameter_file
     return None if file is None else find_coarsest(record.dtype for record in file.records)
 
 
 def _find_output_dtype(outputs: Sequence[tuple[Any, Any]]) -> str:
-    """Return the least precise dtype of outputs whose dtypes differ between the models, else an empty text."""
+    """Return the least precise differing output dtype, empty if the models agree."""
     pairs = [pair for own in outputs if not has_refused(own) for pair in zip(*own, strict=False)]
     dtypes = [
         {str(value.dtype) for value in pair if isinstance(value, np.ndarray)} for pair in pairs

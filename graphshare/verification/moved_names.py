@@ -1,6 +1,6 @@
-"""Find names that stand for different values in the two models, by the values themselves.
+"""Find names that stand for different values in the two models, by comparing values.
 
-Optimizers give the result of several operators the name of the first, and converters number their values.
+Optimizers give the result of several operators the name of the first; converters number values.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def find_moved(
     values: tuple[Array, Array],
     tolerate: Tolerate,
 ) -> dict[Place, Entry]:
-    """Return the pair of one value of ``end`` and an equal value near the other one, or nothing.
+    """Pair one value of ``end`` with an equal value near the other one, or return nothing.
 
-    ``values`` has the end's values on a set of inputs, computed from the values of the left model.
+    ``values`` are the end's, computed from the left model's.
     """
     best: tuple[float, dict[Place, Entry]] = (float("inf"), {})
     namesake = compare_values(values[1], values[0], tolerate(*values)).max_abs
     for side, wanted in enumerate(reversed(values)):
         entries = planner.list_near(end[side], cone, side)
         try:
-            # A name may have moved, so the left model's value at that name need not exist in the right model.
+            # After a move, the right model may lack the left model's value at that name.
             candidates = _compute_near(
                 planner, plan, draw, side, entries, [each[side].node for each in cone.ends]
             )
@@ -85,9 +85,10 @@ def find_moved(
 def find_equal(
     planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Cone], tolerate: Tolerate
 ) -> dict[Place, Entry]:
-    """Return pairs of equal values inside regions, each left value with the likeliest right one.
+    """Pair equal values inside regions, each left value with the likeliest right one.
 
-    A value that passes a mask unchanged equals the one before it, so both must come from masks, or neither.
+    A value that passes a mask unchanged equals the one before it: both must come from masks, or
+    neither.
     """
     entries = [_list_inner(cones, side) for side in (0, 1)]
     try:
@@ -118,15 +119,12 @@ def find_equal(
 
 
 class _Value(NamedTuple):
-    """A computed value with a summary that distinguishes it from most others."""
-
     entry: Entry
     array: Array
     summary: Array
 
 
 def _list_inner(cones: Sequence[Cone], side: int) -> list[Entry]:
-    """Return the values inside one side of regions, before the ends."""
     ends = {get_place(end[side]) for cone in cones for end in cone.ends}
     nodes = dict.fromkeys(node for cone in cones for node in cone.sides[side])
     return [
@@ -139,9 +137,9 @@ def _compute_inner(side: AnalyzedModel, entries: Sequence[Entry], values: ModelV
 
 
 def _is_equal(value: _Value, other: _Value, tolerate: Tolerate) -> bool:
-    """Whether two values are equal up to rounding, and both or neither come from masks."""
+    """Whether values are equal up to rounding, and both or neither come from masks."""
     kinds = [(each.array.shape, find_operator(each.entry) in MASKS) for each in (value, other)]
-    # Comparing all numbers takes long, and few values have similar summaries.
+    # Summaries first: comparing all numbers takes long.
     if kinds[0] != kinds[1] or not np.all(
         np.abs(other.summary - value.summary) <= _LIKE * value.summary[0]
     ):
@@ -152,13 +150,13 @@ def _is_equal(value: _Value, other: _Value, tolerate: Tolerate) -> bool:
 
 
 def _sum_up(value: Array) -> Array:
-    """Return the largest number of an array, and the means of its numbers and of their magnitudes, all finite."""
+    """Return an array's largest number, mean and mean magnitude, all finite."""
     wide = value.astype(np.float64) / value.size
     return np.array([find_largest(value), wide.sum(), np.abs(wide).sum()])
 
 
 def _is_telling(value: Any) -> bool:
-    """Whether a value is an array of finite floats that others hardly equal by chance."""
+    """Whether a value is an array of finite floats, hardly equal to others by chance."""
     is_number = (
         is_array(value)
         and value.dtype.kind == "f"
@@ -169,7 +167,7 @@ def _is_telling(value: Any) -> bool:
 
 
 def _loosen(tolerance: Tolerance) -> Tolerance:
-    """Return the tolerance for values on which each model has accumulated rounding since its inputs."""
+    """Widen the tolerance: each model has accumulated rounding since its inputs."""
     return msgspec.structs.replace(tolerance, of_largest=_ROUNDED * tolerance.of_largest)
 
 
@@ -181,7 +179,7 @@ def _compute_near(
     entries: Sequence[Entry],
     unknown: Collection[Node],
 ) -> list[Any]:
-    """Compute values of a side from kept values of the left model, without values of ``unknown`` nodes."""
+    """Compute a side's values from kept left values, except at ``unknown`` nodes."""
     known: dict[Place, Any] = dict(draw[side].inputs)
     near = {entry.node for entry in entries}.union(unknown)
     for term, value in draw[0].by_term.items():

@@ -1,4 +1,4 @@
-"""Measure how far a model differs from itself under reordered sums or tiny input changes, and allow for that."""
+"""Measure how far a model differs from itself under reordered sums or tiny input changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Key = TypeVar("Key")
 
 
 def allow_share(tolerance: Tolerance, end: Iterable[Entry]) -> Tolerance:
-    """Return the tolerance for both sides of an ``end``: a Sigmoid has no more digits near 0 than near 1."""
+    """Widen the tolerance for a Sigmoid: it has no more digits near 0 than near 1."""
     is_share = any(find_operator(entry) == "Sigmoid" for entry in end)
     return (
         msgspec.structs.replace(tolerance, atol=max(tolerance.atol, _SHARE))
@@ -44,7 +44,7 @@ def allow_share(tolerance: Tolerance, end: Iterable[Entry]) -> Tolerance:
 
 
 def find_operator(entry: Entry) -> str:
-    """Return the operator that computes a value, looking through operators that pass it on."""
+    """Find the operator that computes a value, before any that pass it on."""
     while entry.node.op in _PASSING:
         entry = entry.node.inputs[0]
     return entry.node.op
@@ -58,12 +58,12 @@ def allow_noise(
     tolerance: Tolerance,
     open_moved: Callable[[int], Iterable[Computation]],
 ) -> tuple[tuple[Values, ...], list[str]]:
-    """Return comparisons that allow outputs to differ as much as a model differs from itself, and notes.
+    """Allow outputs to differ as much as a model differs from itself; return comparisons and notes.
 
-    A rewrite may make a backend choose kernels that sum in a different order; so may a new session of either model.
-    ``inputs`` and ``outputs`` belong to both models, round by round; rounds of further engines follow and stay
-    unchanged. ``open_moved`` opens a side's model with other weights that round to the same values, if its dtype has
-    rounded them.
+    A rewrite, or a new session, may make a backend choose kernels that sum in a different order.
+    ``inputs`` and ``outputs`` are both models', by round; rounds of further engines follow and stay
+    unchanged. ``open_moved`` opens a side's model with other weights that round to the same values,
+    if its dtype has rounded them.
     """
     allowed, notes = list(rounds), list[str]()
     for number, own in enumerate(outputs):
@@ -89,7 +89,7 @@ def _excuse(
     tolerance: Tolerance,
     notes: list[str],
 ) -> Values:
-    """Return a comparison that accepts outputs explained by noise, or leaves them unjudged beyond the cap of noise."""
+    """Accept outputs explained by noise; leave those beyond its cap unjudged."""
     compared = list(values.outputs)
     heads = [side.graph.heads for side in sides]
     for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
@@ -100,7 +100,7 @@ def _excuse(
             for side, own_heads in zip(own, heads, strict=True)
         )
         wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, cap))
-        # Kernels of different dtypes or engines round differently: onnxruntime's Sigmoid is 0 below -18.
+        # Kernels round differently: onnxruntime's Sigmoid is 0 below -18.
         if isinstance(tolerance, DtypeTolerance) or sides[0].engine != sides[1].engine:
             wider = allow_share(wider, [own_heads[place] for own_heads in heads])
         comparison = compare_values(own[1][place], own[0][place], wider)
@@ -115,7 +115,7 @@ def _excuse(
 
 
 def move_weights(model: Checkpoint, dtype: str) -> Checkpoint:
-    """Return a model with each weight in a dtype one step off: more than the conversion to the dtype moved it."""
+    """Move each weight of a dtype one step: more than the conversion to it did."""
     rng = np.random.default_rng(0)
     weights = {name: model.params[name] for name in model.params}
     moved = {
@@ -132,9 +132,9 @@ def _measure_noise(
     wanted: Sequence[Any],
     others: Iterable[Computation],
 ) -> list[float]:
-    """Return how far each output is from ``wanted`` when inputs or the order of sums change a little.
+    """Measure the effect on outputs of small changes in inputs or the order of sums.
 
-    The model is run by each of ``others``, and on inputs with each number one step of its dtype off, drawn three times.
+    Runs each of ``others``, and inputs moved by one step of their dtype.
     """
     shaken = shake(values)
     runs = chain(
@@ -145,7 +145,7 @@ def _measure_noise(
 
 
 def measure_spread(runs: Iterable[Sequence[Any]], wanted: Sequence[Any]) -> list[float]:
-    """Return the largest distance of each output from ``wanted`` over all runs; 0 for values without floats."""
+    """Return each output's largest distance from ``wanted`` over all runs; 0 without floats."""
     spread = [0.0] * len(wanted)
     for outputs in runs:
         for number, (value, first) in enumerate(zip(outputs, wanted, strict=False)):
@@ -155,14 +155,13 @@ def measure_spread(runs: Iterable[Sequence[Any]], wanted: Sequence[Any]) -> list
 
 
 def shake(values: Mapping[Key, Array]) -> Iterator[dict[Key, Array]]:
-    """Yield values with each number one step of its dtype off, drawn three times."""
+    """Yield values with each float moved one step of its dtype, drawn three times."""
     rng = np.random.default_rng(0)
     for _ in range(_SHAKES):
         yield {key: _shake(rng, array) for key, array in values.items()}
 
 
 def _shake(rng: np.random.Generator, array: Array) -> Array:
-    """Move each float of an array one step of its dtype up or down."""
     if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
         return array
     shaken: Array = np.nextafter(
@@ -172,9 +171,9 @@ def _shake(rng: np.random.Generator, array: Array) -> Array:
 
 
 def _cap_noise(noise: float, wanted: Any, op: str) -> float:
-    """Return the noise allowed in an output of the operator ``op``: at most 1e-5 of the range of its numbers.
+    """Return the noise allowed in an output: at most 1e-5 of the range of its numbers.
 
-    A fraction of 1, as of a Sigmoid, may be off by two steps of a float at 1.
+    A fraction of 1, such as a Sigmoid's, may be off by two steps of a float at 1.
     """
     if not isinstance(wanted, np.ndarray) or not is_floating(wanted.dtype):
         return 0.0

@@ -1,4 +1,4 @@
-"""Run ONNX's checker. onnx is optional: only this module, for exports, and the inference of types import it."""
+"""Run ONNX's checker. onnx is optional: only this module and type inference import it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _DTYPE = re.compile(
 
 
 def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
-    """Check a model with ONNX's checker and shape inference; ``nodes`` are the names of the graph's operators.
+    """Check a model with ONNX's checker and shape inference; ``nodes`` are the graph's operators.
 
-    ``folder`` has its external data, if any: the checker expects that beside the model's file.
+    ``folder`` has its external data, if any, beside which the checker expects the model.
 
     Raises:
-        RefusedError: an operator of ONNX does not support a dtype; the node for which it was written is named.
+        RefusedError: an ONNX operator does not support a dtype; the node behind it is named.
         BugError: the checker finds another fault.
     """
     try:
@@ -45,7 +45,7 @@ def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
     except Exception as error:  # it raises errors of the checker, of inference and of protobuf
         place, complaint = _PLACE.search(str(error)), _DTYPE.search(str(error))
         node = _find_node(place[1], nodes) if place is not None and complaint is not None else None
-        # Only a complaint about a dtype can be due to the model; any other complaint means a wrong translation.
+        # Complaints about anything but a dtype mean a wrong translation.
         if node is None:
             raise BugError(f"ONNX's checker refuses the model: {error}") from error
         hint = "convert the data to another dtype, or export only the operators before it"
@@ -72,7 +72,7 @@ def _check(model: bytes, folder: str) -> None:
 
 
 def _find_node(place: str, nodes: Collection[str]) -> str | None:
-    """Return the operator for which an ONNX node was written: the node's name begins with its name and a slash."""
+    """Return the operator whose name and a slash begin an ONNX node's name."""
     parts = place.split("/")
     names = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((name for name in names if name in nodes), None)

@@ -1,7 +1,7 @@
 """Prove a model that is being exported: run it where it is staged, before it is put in place.
 
-At each size every output must match the graph's in the executor, and the branches of a siamese network must be equal
-bit for bit in onnxruntime.
+At each size every output must match the graph's in the executor; a siamese network's branches must
+be equal bit for bit in onnxruntime.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _ORDERING = frozenset(
 
 
 class ExportReport(Report, frozen=True, kw_only=True):
-    """The proof of an export: ``model`` compared with the graph at each size tried, and its ``branches`` compared.
+    """The proof of an export: ``model`` against the graph at each size, and its ``branches``.
 
-    ``runtime`` is the version of onnxruntime. ``by_inputs`` are operators that sort scores; they were judged on the
-    model's own scores, because nearly equal scores may be in a different order there.
+    ``runtime`` is onnxruntime's version. ``by_inputs`` are operators that sort scores, judged on
+    the model's own scores because rounding may reorder nearly equal ones.
     """
 
     model: BranchReport
@@ -71,12 +71,12 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
     @property
     def outputs(self) -> tuple[OutputComparison, ...]:
-        """Return the outputs of the model at each size."""
+        """The outputs of the model at each size."""
         return tuple(output for values in self.model.rounds for output in values.outputs)
 
     @property
     def first(self) -> str:
-        """Return MXNet's name of the first inner output that differs, with the operator; empty if none does."""
+        """MXNet's name and operator of the first differing inner output; empty if none differs."""
         inner = next(
             (values.first for values in self.model.rounds if values.first is not None), None
         )
@@ -84,7 +84,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> str:
-        """Return the result in one line."""
+        """The result in one line."""
         outputs = self.outputs
         if not self:
             wrong = [output.reference for output in outputs if not output.comparison]
@@ -107,7 +107,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return the report as an object for the JSON of ``export``."""
+        """Return an object for the JSON of ``export``."""
         return {
             "runtime": self.runtime,
             "outputs": [
@@ -153,14 +153,13 @@ def prove_export(
     encode: Callable[[Graph], tuple[bytes, str]],
     options: ProofOptions,
 ) -> ExportReport:
-    """Run a translated ``graph`` in onnxruntime and its source in the executor, on equal inputs,
-    and compare every output.
+    """Compare a translated ``graph`` in onnxruntime with its source in the executor.
 
     ``encode`` returns the file of the graph, or of a graph with other outputs, and the folder of
     its external data. ``parts`` have the shapes to run at, and the model's names of variables and
-    outputs; the feeds of ``options`` have the sizes of the first part. Inputs that are not fed are
-    drawn with the seed; labels and states are zeros. The branches of a siamese network are compared
-    if all outputs are right. If an output differs, the first different inner value is searched for.
+    outputs; the feeds of ``options`` have the sizes of the first part. Other inputs are drawn with
+    the seed; labels and states are zeros. Branches of a siamese network are compared if all outputs
+    are right, else the first different inner value is searched for.
 
     Raises:
         RefusedError: ONNX's checker rejects a dtype.
@@ -179,7 +178,7 @@ def prove_export(
     model = open_computation(Checkpoint(graph), encode=encode_part, own=True, whole=True)
     for static, names in parts:
         part = _StagedPart(model, static, names)
-        # Feeds have the sizes of the first part, so for other parts all inputs are drawn.
+        # Feeds have the sizes of the first part only.
         ready = _prepare(source, part, {} if rounds else options.feeds, options)
         inputs = {
             node: value
@@ -205,9 +204,6 @@ def prove_export(
 def _prepare(
     source: Checkpoint, part: _StagedPart, feeds: Mapping[str, Array], options: ProofOptions
 ) -> Prepared:
-    """Return the graph with a value for each of its variables, at the shapes of ``part``, drawn in
-    the model's dtypes.
-    """
     static, variables = part.static, list(part.static.part.variables())
     types = {node.name: static.inference.types[node][0] for node in variables}
     own = {
@@ -219,7 +215,7 @@ def _prepare(
     for node in variables:
         if not static.roles[node].is_parameter and node.name not in own:
             sizes.setdefault(node.name, set()).add(tuple(static.inference.shapes[node][0] or ()))
-    # Labels of one name may differ in shape; their shapes follow from the inputs.
+    # Labels of one name may differ in shape; these shapes follow from the inputs.
     shapes = {name: shape for name, (shape, *others) in sizes.items() if not others}
     draw = DrawOptions(options.inputs.seed)
     request = Request(draw=draw, params=source.parameter_file, as_input=options.as_input)
@@ -234,7 +230,6 @@ def _prepare(
 def _compare_with_graph(
     static: StaticPart, ready: Prepared, runner: Runner, tolerance: Tolerance
 ) -> Values:
-    """Compare the model's outputs, and inner values at the graph's nodes, with the graph."""
     graph = ComputationRunner(ready.computation, ready.values, by_output=True)
     names = [(name, name) for name in map(output_name, static.part.heads)]
     return compare_runs(
@@ -252,7 +247,7 @@ class _StagedPart:
         self._variables = {node.name: node for node in model.graph.variables()}
 
     def open(self, values: Mapping[Node, Array]) -> _StagedRunner:
-        """Return a run of the model on values of the graph's inputs, in the dtypes that the model states."""
+        """Run the model on the graph's inputs, in the model's dtypes."""
         by_name = {self.names[node, 0]: value for node, value in values.items()}
         own = {
             self._variables[name]: x.astype(self.stated[name].parts[0])
@@ -263,7 +258,7 @@ class _StagedPart:
 
 
 class _StagedRunner(ComputationRunner):
-    """A run of a staged model. Outputs get the graph's dtypes, and inner outputs the names of its nodes."""
+    """Gives outputs the graph's dtypes, and inner outputs its nodes' names."""
 
     def __init__(self, part: _StagedPart, values: Mapping[Node, Array]) -> None:
         super().__init__(part.model, values)
@@ -288,14 +283,14 @@ class _StagedRunner(ComputationRunner):
 def judge_by_inputs(
     source: Checkpoint, ready: Prepared, runner: Runner, values: Values, options: ProofOptions
 ) -> tuple[Values, list[str]]:
-    """Compare again with the model's inputs for ordering operators; return that and descriptions of the operators.
+    """Compare again with the model's inputs for ordering operators; return these operators, too.
 
     Two programs round differently, so nearly equal scores may swap places: indices change by whole
     numbers, and different boxes are suppressed. So the inputs of such an operator must match the
     graph's, up to the tolerance, and on the model's inputs the graph's operator must compute the
-    model's outputs. Everything after it follows.
+    model's outputs.
 
-    Returns the plain comparison ``values`` if there is no such operator, or if the new one does not hold either.
+    Returns ``values`` if there is no such operator, or if the new comparison does not hold either.
     """
     part = ready.part
     ordering = [node for node in part.nodes if canonical(node.op) in _ORDERING]
@@ -355,7 +350,6 @@ def judge_by_inputs(
 def _prove_branches(
     pairs: Sequence[tuple[HeadPairs, Pairing]], part: _StagedPart, inputs: Mapping[Node, Array]
 ) -> Iterator[BranchReport]:
-    """Yield the comparison of each branch with its reference on equal inputs; the model computes each separately."""
     names = part.names
     places = {
         (entry.node, entry.index): place for place, entry in enumerate(part.static.part.heads)
@@ -384,9 +378,9 @@ def _prove_branches(
 def _find_branches(
     source: Checkpoint, static: StaticPart, inputs: Mapping[Node, Array]
 ) -> Iterator[tuple[HeadPairs, Pairing]]:
-    """Yield the branches that must compute the same, found by the names of outputs.
+    """Yield branches that must compute the same, found by output names.
 
-    Such branches are one graph except for names, with equal parameters and inputs of the same shapes.
+    They are one graph except for names, with equal parameters and shapes of inputs.
     """
     try:
         pairs = pair_by_prefix(static.part, find_prefixes(static.part))

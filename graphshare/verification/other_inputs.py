@@ -1,4 +1,4 @@
-"""Different inputs for a part of a model: they may show a change that the model's own values hide."""
+"""Different inputs for a part of a model may show a change that the model's own values hide."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ HIDDEN = "different inputs give different values"
 _LARGE = 1000
 _NOISY = 100.0
 """The largest allowed multiple of the tolerance if a side differs from itself as much."""
-# Powers of ten on either side of 1, within the range of float32; out of float16's range they become 0 or infinite.
+# Powers of ten on either side of 1, within float32; outside float16 they become 0 or infinite.
 _DECADES = 30.0
 _LENGTHENED = 4
 """The most free sizes that are lengthened."""
@@ -82,7 +82,7 @@ _SAMPLES, _NUMBERS = 1024, 1 << 14
 
 
 def is_on_grid(cone: Cone) -> bool:
-    """Whether a side of a region rounds to a grid: numbers off the grid may never reach it, so they show nothing."""
+    """Whether a side rounds to a grid: numbers off it may never reach it, so they show nothing."""
     return any(node.op in _GRID for node in chain(*cone.sides)) and not is_alike(cone)
 
 
@@ -92,7 +92,7 @@ def only_moves(cone: Cone) -> bool:
 
 
 def is_alike(cone: Cone, apart: Container[str] = ()) -> bool:
-    """Whether both sides have the same operators, except for attributes, constants, functions, bodies and order.
+    """Whether both sides have the same operators, apart from order, attributes and operands.
 
     Operators in ``apart`` are ignored.
     """
@@ -101,9 +101,7 @@ def is_alike(cone: Cone, apart: Container[str] = ()) -> bool:
 
 
 def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
-    """Whether the sides have versions of an operator that compute differently: their attributes
-    mean different things.
-    """
+    """Whether the sides have operator versions whose attributes mean different things."""
     meanings: list[set[tuple[str | None, int]]] = []
     for terms, nodes in zip(plan.terms, cone.sides, strict=True):
         own = [(node.op, plan.uncut.get((node, 0), terms.of(Entry(node)))) for node in nodes]
@@ -117,8 +115,8 @@ def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
 def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
     """Whether matching operators of a region differ in attributes or constants, or are functions.
 
-    An attribute that only one side states may be the default. Sides that start from different values, or have their
-    operators in a different order, are not compared: a Slice before a Transpose has different axes than one after it.
+    An attribute that only one side states may be the default. Sides with other starts or another
+    order are not compared: a Slice has different axes before and after a Transpose.
     """
     if any(
         terms.form.is_call(node)
@@ -136,7 +134,6 @@ def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
 
 
 def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
-    # An attribute that only one side states may be the default of the other.
     if any(b.details.values.get(name, value) != value for name, value in a.details.values.items()):
         return True
     operands = zip(list_operands(a), list_operands(b), strict=False)
@@ -149,7 +146,7 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
 
 
 class Side(NamedTuple):
-    """One side of a region: its computation, the keys of the values that it starts from (by place), and its inputs."""
+    """One side of a region: its computation, keys of its starts by place, and its inputs."""
 
     compute: Compute
     places: Mapping[Place, Key]
@@ -157,10 +154,10 @@ class Side(NamedTuple):
 
 
 class Trial(Struct, frozen=True, eq=False):
-    """A region of two models, computed on different inputs, and the values from which these are derived.
+    """A region of two models, computed on different inputs derived from its own.
 
-    ``parts`` compute the ends of the region, and perhaps other values, on either side; ``inputs`` are both models'
-    inputs by place. ``read`` returns the value of a term.
+    ``parts`` compute the region's ends, and perhaps other values; ``inputs`` are both models' by
+    place. ``read`` returns a term's value.
     """
 
     sides: Sequence[AnalyzedModel]
@@ -174,8 +171,8 @@ class Trial(Struct, frozen=True, eq=False):
     def find_hidden(self, *, is_same: bool, is_like: bool) -> str:
         """Describe how sides that agree on some inputs differ on others; empty if they do not.
 
-        With ``is_same`` they agree bit for bit. With ``is_like`` they also have the same operators, so that other
-        inputs must show whether they differ; the text then also explains why these could not be computed.
+        With ``is_same`` they agree bit for bit. With ``is_like`` their operators match too, so only
+        other inputs can tell: the text then also explains why these could not be computed.
         """
         try:
             parts = self._choose_parts(self.parts)
@@ -194,14 +191,14 @@ class Trial(Struct, frozen=True, eq=False):
             return error.faults[0].message if is_like else ""
 
     def moves_alike(self) -> bool:
-        """Whether both sides move unique labels to the same places, and so all values."""
+        """Whether both sides move unique labels, and so all values, to the same places."""
         try:
             parts = self.choose_own_parts()
             if not all(map(_moves_alone, parts)):
                 return False
             places = [self.name_starts(side, part) for side, part in enumerate(parts)]
             values = self.read_values(places)
-            # If only the size of an array is read, any values will do.
+            # Arrays of which only the size is read may have any values.
             moved = {
                 key: array
                 for key, array in values.items()
@@ -215,14 +212,13 @@ class Trial(Struct, frozen=True, eq=False):
         return is_labelled
 
     def choose_own_parts(self) -> Sequence[Part]:
-        """Return the parts that compute the ends from the region's own starts. Raises as :meth:`_choose_parts`."""
+        """Return the parts from the region's own starts. Raises as :meth:`_choose_parts`."""
         starts = chain(*(self.plan.list_starts(self.cone, side).values() for side in (0, 1)))
         return self._choose_parts(
             self._cut_parts({term for term, entry in starts if entry.node.op})
         )
 
     def _cut_parts(self, known: set[int]) -> Sequence[Part]:
-        """Return, for each side, the part that computes the ends from known terms."""
         for part in self.parts:
             part.opened.clear()  # never more than two parts are open
         targets = [[end[side] for end in self.cone.ends] for side in (0, 1)]
@@ -232,9 +228,9 @@ class Trial(Struct, frozen=True, eq=False):
         ]
 
     def _choose_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """Return parts, initially ``parts``, that compute the ends from terms on which both sides depend.
+        """Find parts, beginning with ``parts``, whose starts are common to both sides.
 
-        If only one side starts from a term, the other side computes it from other terms, so these cannot be chosen
+        A start of one side is computed from others on the other side, so it cannot be chosen
         freely.
 
         Raises:
@@ -243,8 +239,7 @@ class Trial(Struct, frozen=True, eq=False):
         known = set[int]()
         while True:
             left, right = (set(part.touched.values()) for part in parts)
-            # If a side reads only the size of a value, it computes the values that the other side
-            # reads from other terms.
+            # A side that reads only a value's size may compute the other's values from other terms.
             unlike = left ^ right | _list_values(parts[0]) ^ _list_values(parts[1])
             if not unlike:
                 return parts
@@ -254,10 +249,9 @@ class Trial(Struct, frozen=True, eq=False):
             parts = self._cut_parts(known)
 
     def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
-        """Return the draws that may show a difference of a region computed by these nodes."""
+        """Return draws that may show a difference in a region with these nodes."""
         draws: list[Draw] = []
-        # An operator may give one result for different operands, such as a Relu for negative
-        # numbers; opposite signs pass it.
+        # A Relu hides all negative numbers; opposite signs pass it.
         operators = {node.op for node in chain(*self.cone.sides)}
         if not is_like and not operators <= _OPEN:
             draws.append(draw_scaled)
@@ -265,18 +259,18 @@ class Trial(Struct, frozen=True, eq=False):
         others = {
             node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)
         }
-        # Numbers of any magnitude would also show how other regions round differently.
+        # Any magnitude would also show how other regions round.
         if is_same and (is_like or others.isdisjoint(nodes)):
             draws.append(draw_other_inputs)
         return draws
 
     def name_starts(self, side: int, part: Part) -> dict[Place, Key]:
-        """Map each place from which a side is computed to its term, or to the common name of an input."""
+        """Map starts to terms, or to common names of inputs."""
         read = [node for node in part.nodes if (node, 0) in self.inputs[side]]
         return {**part.touched, **{(node, 0): self.sides[side].name_input(node) for node in read}}
 
     def read_values(self, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
-        """Return the values that both sides start from. Raises RefusedError if one is not an array."""
+        """Return both sides' starts. Raises RefusedError if one is not an array."""
         named: dict[str, Any] = {}
         for side, own in zip(self.sides, self.inputs, strict=True):
             for (node, _), array in own.items():
@@ -308,7 +302,6 @@ class Trial(Struct, frozen=True, eq=False):
         *,
         is_strict: bool,
     ) -> str:
-        """Describe how the sides differ on values that ``draw`` derives from their starts; empty if they do not."""
         sides = self.open_sides(parts, places, values)
         is_computed = False
         fixed = _list_sizing(parts, places)
@@ -323,11 +316,11 @@ class Trial(Struct, frozen=True, eq=False):
                 is_computed = True
                 if self._differ(sides, each, ends, is_strict=is_strict):
                     return HIDDEN
-        # Inputs that one side rejects, and sizes that give ends of different shapes, show nothing: they may be invalid.
+        # Rejected inputs, and sizes that give differently shaped ends, may be invalid.
         return "" if is_computed or not is_strict else "different inputs are refused"
 
     def _find_sizes(self, keys: Iterable[Key]) -> Sizes:
-        """Return the sizes of the common starts with a known rank, as far as either side fixes them."""
+        """Return sizes of common starts that either side fixes, if the rank is known."""
         sizes: dict[Key, Sequence[object]] = {}
         for side, entries, inputs in zip(self.sides, self.plan.entries, self.inputs, strict=True):
             starts = {side.name_input(node): Entry(node) for node, _ in inputs}
@@ -342,7 +335,7 @@ class Trial(Struct, frozen=True, eq=False):
         return sizes
 
     def compute(self, side: Side, values: Values) -> list[Any]:
-        """Return the ends of the region (the first targets of a side), or nothing for inputs that it rejects."""
+        """Return the region's ends (a side's first targets), or nothing for rejected inputs."""
         try:
             return side.compute(_cast_values(values, side.places, side.like))[: len(self.cone.ends)]
         except (InputError, RefusedError):
@@ -351,7 +344,7 @@ class Trial(Struct, frozen=True, eq=False):
     def _differ(
         self, sides: Sequence[Side], values: Values, ends: Sequence[list[Any]], *, is_strict: bool
     ) -> bool:
-        """Whether the sides' ends differ by more than either side's do on values one step away."""
+        """Whether the ends differ by more than a side's own do on values one step away."""
         noise: list[float] | None = None
         for number, (end, wanted, value) in enumerate(zip(self.cone.ends, *ends, strict=True)):
             if not (is_strict or all(_is_finite(each) for each in (wanted, value))):
@@ -373,7 +366,6 @@ class Trial(Struct, frozen=True, eq=False):
 def _cast_values(
     values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]
 ) -> dict[Place, Array]:
-    """Return the values at the places of a side, with inputs in that side's dtypes."""
     return {
         p: values[key].astype(like[p].dtype, copy=False) if p in like else values[key]
         for p, key in places.items()
@@ -396,7 +388,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _moves_alone(part: Part) -> bool:
-    """Whether a part only moves values and computes sizes; a Cast of other values may merge several numbers."""
+    """Whether a part only moves values and computes sizes. Other Casts may merge numbers."""
     casts = [node for node in part.nodes if node.op == "Cast"]
     return all(not node.op or node.op in _MOVING for node in part.nodes) and all(
         _is_of_sizes(part, node) for node in casts
@@ -404,7 +396,6 @@ def _moves_alone(part: Part) -> bool:
 
 
 def _is_of_sizes(part: Part, node: Node) -> bool:
-    """Whether a node of a part depends only on sizes and constants."""
     pending, seen = list(node.inputs), set[Node]()
     while pending:
         entry = pending.pop()
@@ -420,7 +411,7 @@ def _is_of_sizes(part: Part, node: Node) -> bool:
 
 
 def _list_values(part: Part) -> set[int]:
-    """Return the terms of which a side reads more than the size."""
+    """Return terms of which more than the size is read."""
     read = {
         (e.node, e.index) for node in part.nodes if node.op not in _MEASURING for e in node.inputs
     }
@@ -428,7 +419,7 @@ def _list_values(part: Part) -> set[int]:
 
 
 def _list_sizing(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]) -> set[Key]:
-    """Return the floats that determine sizes: a thousand times the scales of a Resize would fill the memory."""
+    """Return floats that determine sizes: a Resize scaled by a thousand would fill the memory."""
     sizing: set[Key] = set()
     for part, own in zip(parts, places, strict=True):
         for node in part.nodes:
@@ -452,7 +443,6 @@ def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]
 
 
 def _can_label(values: Values) -> bool:
-    """Whether each element of some arrays can have a unique label."""
     count = sum(array.size for array in values.values())
     return (
         bool(values)
@@ -462,15 +452,14 @@ def _can_label(values: Values) -> bool:
 
 
 def _count_runs(values: Values) -> int:
-    """Return the number of digits that labels need; each run uses one."""
-    # 0 and the last label are unused: their digits would look like constants, false or true everywhere.
+    # 0 and the last label are unused: their digits look like constants.
     count = sum(array.size for array in values.values()) + 2
     bases = [_DIGITS[array.dtype.name][1] for array in values.values()]
     return max((math.ceil(math.log(count, base) + 1e-9) for base in bases), default=0)
 
 
 def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the arrays with labels instead of elements, one digit of each label per run."""
+    """Yield labels instead of elements, one digit of each label per run."""
     labels, at = dict[Key, Array](), 1
     for key, array in values.items():
         if array.dtype.name in _DIGITS:
@@ -485,9 +474,9 @@ def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the same floats shuffled, with other signs, and larger and smaller; integers stay unchanged."""
+    """Yield the floats shuffled, with other signs, and scaled; integers stay unchanged."""
     floats = {key: array for key, array in values.items() if is_floating(array.dtype)}
-    # Each number with the opposite sign, so that numbers hidden by a Relu pass it.
+    # Opposite signs pass a Relu.
     yield {**values, **{key: -array for key, array in floats.items()}}
     rng = np.random.default_rng(0)
     count = sum(array.size for array in values.values())
@@ -503,9 +492,9 @@ def _scale(rng: np.random.Generator, array: Array, scale: float | Array) -> Arra
 
 
 def _move(rng: np.random.Generator, array: Array) -> Array:
-    """Shuffle the numbers of an array, or roll them if there are many: a permutation takes longer than most regions."""
+    """Shuffle an array, or roll it if long: a permutation would take longer than most regions."""
     flat = array.reshape(-1)
-    # A copy, because numpy shuffles an empty array in place, and the array may be read-only.
+    # A copy: numpy shuffles an empty array in place, and the array may be read-only.
     moved: Array = (
         rng.permutation(np.array(flat))
         if flat.size <= _FEW
@@ -519,10 +508,10 @@ def _draw_signs(rng: np.random.Generator, array: Array) -> Array:
 
 
 def draw_magnitudes(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the floats for many samples, each with its own signs and magnitude; integers stay unchanged.
+    """Yield the floats for many samples, each with its own signs and magnitude; keep integers.
 
-    A free size serves as the number of samples. Without one nothing is yielded, nor for floats of at most 16 bits,
-    because their rounding shows at every threshold.
+    A free size serves as the number of samples; without one nothing is yielded, nor for floats of
+    at most 16 bits: their rounding shows at every threshold.
     """
     floats = [key for key, array in values.items() if is_floating(array.dtype)]
     if any(values[key].dtype.itemsize < 4 for key in floats):
@@ -555,7 +544,6 @@ def _is_free(sizes: Sequence[object], axis: int) -> bool:
 
 
 def _resize(values: Values, known: Sizes, size: int, other: int) -> dict[Key, Array]:
-    """Return the arrays resized to ``other`` wherever ``size`` is free."""
     shapes = {
         key: [
             other if n == size and _is_free(known.get(key, ()), axis) else n
@@ -567,10 +555,10 @@ def _resize(values: Values, known: Sizes, size: int, other: int) -> dict[Key, Ar
 
 
 def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield different values for the same keys; equal sizes are taken for one size so that values fit each other.
+    """Yield different values for the same keys; equal sizes change together so that values fit.
 
-    The values are the same numbers shuffled and with other signs, larger numbers, numbers of any magnitude, and arrays
-    with each free size increased by one. ``known`` has the sizes that are not free, if the rank is known.
+    These are shuffled numbers with other signs, larger numbers, any magnitudes, and arrays with a
+    free size increased by one. ``known`` has the sizes that are not free, if the rank is known.
     """
     # Both sides call this separately and must get the same inputs.
     rng = np.random.default_rng(0)
@@ -581,13 +569,12 @@ def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]
 
 
 def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
-    """Return an array of the same shape and dtype with other values."""
     wide = widen(array)
     result = _move(rng, wide)
     if wide.dtype.kind == "b":
         result = (result, ~result, result & False)[number]
     elif wide.dtype.kind in "iu":
-        # Integers stay small: most are indices or sizes, and large ones would be rejected.
+        # Integers stay small: most are indices or sizes.
         result = (result, result + 1, result * 0)[number]
     elif wide.dtype.kind == "f":
         if number == 2:

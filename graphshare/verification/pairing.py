@@ -39,10 +39,10 @@ _NAMED = 6
 
 
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
-    """Return the branches of a grouped graph: by ``map_file``, by ``prefixes``, or by the names of the outputs.
+    """Find a grouped graph's branches: by ``map_file``, ``prefixes``, or the names of its outputs.
 
-    Without map and prefixes, branches are recognized by prefixes or other parts of output names, or as towers of one
-    block that share all names.
+    Output names show branches by prefixes or other parts, or as towers of one block that share all
+    names.
 
     Raises:
         InputError: the map cannot be read or belongs to another graph.
@@ -55,7 +55,7 @@ def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -
     try:
         detected = find_prefixes(graph)
     except RefusedError:
-        # This package names branches by prefixes; others use suffixes, or one name for all.
+        # This package adds prefixes; others use suffixes, or one name for all.
         if pairs := find_branches(graph):
             return pairs
         raise
@@ -63,11 +63,11 @@ def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -
 
 
 def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
-    """Pair the heads of a rewrite's branches: those that came from one source node; the first branch is the reference.
+    """Pair heads of a rewrite's branches with one source node; the first branch is the reference.
 
     Raises:
         RefusedError: there is only one branch.
-        InputError: a branch has no head that came from a node of the first.
+        InputError: a branch has no head from a node of the first.
     """
     first, *others = rewrite.branches
     if not others:
@@ -82,12 +82,12 @@ def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
 
 
 def pair_nodes(pair: HeadPairs) -> Pairing:
-    """Pair the nodes of a branch with its reference's; barriers of equal meaning may have different keys."""
+    """Pair a branch's nodes with its reference's; keys of barriers may differ."""
     return compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
 
 
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
-    """Pair heads whose nodes came from one source node; the first branch of the map is the reference."""
+    """Pair heads by source node; the map's first branch is the reference."""
     images: dict[str, dict[tuple[int, int], Node]] = {}
     finder = NodeFinder(graph)
     for entry in read_map(path).entries:
@@ -136,7 +136,7 @@ def _pair_images(
         entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back
     ]
     twins = [Entry(back[origins[entry.node]], entry.index, entry.version) for entry in heads]
-    # Several heads of the same output are one pair.
+    # Heads may repeat an output.
     pairs = {
         (entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)
     }.values()
@@ -150,9 +150,9 @@ def _pair_images(
 def upgrade_model(
     model: Checkpoint, wanted: Sequence[Entry], notes: dict[str, None], names: Iterable[str] = ()
 ) -> tuple[Checkpoint, dict[Entry, Entry]]:
-    """Return the part of a graph that ``wanted`` needs, with nodes for implied variables, and images of the entries.
+    """Cut out and upgrade the part that ``wanted`` needs; map its entries.
 
-    Variables that ``names`` select by number get these names.
+    Implied variables get nodes, and variables that ``names`` select by number get these names.
     """
     graph, images = number_variables(model.graph, names)
     part, _, implied = upgrade_part(graph, relink_all(wanted, images))
@@ -166,9 +166,9 @@ def upgrade_model(
 class ModelPairs(msgspec.Struct, frozen=True, eq=False):
     """Two models with paired outputs and inputs.
 
-    Both graphs are upgraded, and their heads are the ``outputs`` in their order, with their ``names`` on both sides;
-    ``inputs`` are pairs of variables. ``missing`` has the names of outputs that only one model lists, by its title, and
-    ``alone`` are inputs that only one model reads. ``notes`` list pairs made by position.
+    Both graphs are upgraded; their heads are the ``outputs`` in order, with ``names`` on both
+    sides. ``inputs`` are pairs of variables. ``missing`` has outputs that only one model lists, by
+    its title; ``alone`` are inputs that only one reads. ``notes`` list pairs made by position.
     """
 
     left: Checkpoint
@@ -190,12 +190,12 @@ def pair_models(
 ) -> ModelPairs:
     """Pair the outputs and inputs of two models by name, or by order if the names differ.
 
-    Outputs of one model may be inner values of the other; with ``targets`` these values of both are the outputs.
-    ``names`` maps names on the left to names on the right.
+    Outputs of one model may be inner values of the other; with ``targets`` these values are the
+    outputs. ``names`` maps left names to right ones.
 
     Raises:
-        RefusedError: the numbers of outputs or inputs differ and names do not pair them; a model lacks a target, or has
-            several of its name.
+        RefusedError: the numbers of outputs or inputs differ and names do not pair them; a model
+            lacks a target, or has several of its name.
     """
     notes: list[str] = []
     missing: dict[str, list[str]] = {}
@@ -226,7 +226,7 @@ def pair_models(
 
 
 def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
-    """Return a model with these heads, upgraded if its format has older generations."""
+    """Give a model these heads, upgraded if its format has older generations."""
     if find_format(model.graph).supports(Operation.UPGRADE):
         return upgrade_model(model, heads, notes)[0]
     return msgspec.structs.replace(
@@ -237,10 +237,7 @@ def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> C
 def _choose_outputs(
     left: Checkpoint, right: Checkpoint, names: Mapping[str, str], targets: Sequence[str]
 ) -> list[tuple[Entry, Entry]]:
-    """Return the targets in the left model, each with its namesake in the right one.
-
-    If several values share a name in both models, they are paired in order.
-    """
+    """Pair left targets with right namesakes, in order if several share a name."""
     with locate_refusals(left):
         chosen = resolve_targets(
             targets, left.graph.nodes, option="`targets`", heads=left.graph.heads
@@ -276,7 +273,7 @@ def _pair_outputs(
     rest = [_leave_out(own, other) for own, other in zip(heads, reversed(heads), strict=True)]
     by_value = _pair_passed((left, right), heads, rest, names)
     rest = [_leave_out(own, {*chain(*by_value)}) for own in rest]
-    # What one model lists may be inside of the other: then it is compared, but the other has not the output.
+    # An inner value of the other model is compared, but missing from its outputs.
     inner = [
         _find_inner(graph, wanted)
         for graph, wanted in zip((left, right), reversed(rest), strict=True)
@@ -304,9 +301,9 @@ def _pair_passed(
     rest: Sequence[Sequence[str]],
     names: Mapping[str, str],
 ) -> list[tuple[str, str]]:
-    """Pair outputs that only one model lists if they pass on a value that the other lists under its own name.
+    """Pair unmatched outputs if one passes on a value that the other model lists by its own name.
 
-    An export or an optimizer that drops such an operator leaves the name of its input.
+    An export or optimizer that drops such an operator leaves the name of its input.
     """
     pairs: list[tuple[str, str]] = []
     for side, renames in enumerate((names, EMPTY)):
@@ -329,9 +326,7 @@ def _pair_passed(
 
 
 def _list_passed(graph: Graph, entry: Entry) -> list[Entry]:
-    """Return the inner values equal to an output, nearest first: an Identity, or a loss in
-    inference, passes them on.
-    """
+    """List inner values that an Identity, or a loss in inference, passes on, nearest first."""
     table = TermTable()
     form = make_form(graph, None, table, Facts())
     values: list[Entry] = []
@@ -347,7 +342,7 @@ def _list_passed(graph: Graph, entry: Entry) -> list[Entry]:
 
 
 def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:
-    """Return the outputs of a graph by their names in the other model. Raises RefusedError if there are no outputs."""
+    """Index outputs by names in the other model. Raises RefusedError if there are none."""
     if not graph.heads:
         message = "the graph has no outputs, so there is nothing to compare"
         raise RefusedError(
@@ -362,16 +357,16 @@ def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:
 
 
 def _rename(name: str, node: str, names: Mapping[str, str]) -> str:
-    """Return an output's name in the other model; in MXNet it is the node's name with an ending."""
+    """Rename an output for the other model; in MXNet it is a node's name with an ending."""
     if name in names or node not in names or not name.startswith(node):
         return names.get(name, name)
     return names[node] + name.removeprefix(node)
 
 
 def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
-    """Return the inner values of these names; none if a name is missing, names several values, or is an input's.
+    """Find computed values by name; none if a name is missing, ambiguous, or an input's.
 
-    A computed value is not the same as an input of the other model that happens to have its name.
+    An input of the other model may have the same name by coincidence.
     """
     entries = {
         name: [e for e in same if e.node.op] for name, same in _find_values(graph, wanted).items()
@@ -381,7 +376,7 @@ def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
 
 
 def _find_values(graph: Graph, wanted: Collection[str]) -> dict[str, list[Entry]]:
-    """Return the inputs, inner values and outputs with these names, in the order of their numbers."""
+    """Find all values by name, in the order of their numbers."""
     entries: dict[str, list[Entry]] = {}
     for name, entry in list_numbered(graph.nodes, graph.heads):
         if name in wanted:
@@ -395,7 +390,7 @@ Paired = TypeVar("Paired")
 def _pair_in_order(
     noun: str, names: Sequence[Collection[str]], *choices: Sequence[Sequence[Paired]]
 ) -> list[tuple[Paired, Paired]]:
-    """Pair by order: take the first of the choices with equally many names in both models, or none in one.
+    """Pair by order: take the first choice with equally many names in both models, or none in one.
 
     Raises RefusedError, with all names, if there is no such choice.
     """
@@ -412,7 +407,7 @@ def _pair_in_order(
 class _Inputs(msgspec.Struct, frozen=True):
     """The inputs that a model reads, by their names in the other model.
 
-    ``unread`` are names of inputs that no output needs; ``optional`` are names of labels and states, zeros by default.
+    No output needs ``unread`` ones; ``optional`` labels and states are zeros by default.
     """
 
     nodes: dict[str, Node]
@@ -420,8 +415,8 @@ class _Inputs(msgspec.Struct, frozen=True):
     optional: frozenset[str]
 
     def list_others(self, other: _Inputs) -> list[str]:
-        """Return the inputs that the other model lacks or has under a different name."""
-        # If the other model declares an input without reading it, the input does not have a different name there.
+        """List inputs that the other model lacks or names differently."""
+        # An input that the other model declares but does not read is not renamed there.
         return [name for name in self.nodes if name not in other.nodes and name not in other.unread]
 
     def list_alone(self, paired: Collection[Node]) -> list[Node]:
@@ -438,7 +433,7 @@ def _pair_inputs(
     names: Mapping[str, str],
     notes: list[str],
 ) -> tuple[list[tuple[Node, Node]], frozenset[Node]]:
-    """Return the pairs of inputs of two models, and inputs that only one reads, except labels and states."""
+    """Pair inputs; also return those that only one model reads, except labels and states."""
     left, right = (
         _list_inputs(side, as_input, own) for side, own in zip(sides, (names, EMPTY), strict=True)
     )
@@ -455,7 +450,7 @@ def _pair_inputs(
         notes.append(f"inputs have other names, and are paired in their order: {text}")
         pairs += more
     paired = {node for pair in pairs for node in pair}
-    # An input that only one model reads gets a separate value: if it matters, outputs differ.
+    # A separate value for these: if it matters, outputs differ.
     alone = [left.list_alone(paired), right.list_alone(paired)]
     for title, nodes in zip(TITLES, alone, strict=True):
         if nodes:
@@ -468,7 +463,7 @@ def _pair_inputs(
 def _order_inputs(
     pairs: Sequence[tuple[Node, Node]], graphs: Sequence[Graph]
 ) -> list[tuple[Node, Node]]:
-    """Sort pairs of inputs independently of the order of the models: by both models' order if equal, else by name."""
+    """Sort pairs by both models' order if equal, else by name, whichever model is first."""
     orders = []
     for side, graph in enumerate(graphs):
         places = {
@@ -502,7 +497,7 @@ def _list_inputs(model: Checkpoint, as_input: Collection[str], names: Mapping[st
 
 
 class Side:
-    """A model with its records and the roles of its variables; ``as_input`` names variables that count as inputs."""
+    """A model with its records and variable roles; ``as_input`` variables count as inputs."""
 
     def __init__(self, model: Checkpoint, as_input: Collection[str] = ()) -> None:
         self.model, self.as_input = model, as_input
@@ -515,14 +510,14 @@ class Side:
         return self.roles[node].kind is Kind.AUXILIARY
 
     def is_parameter(self, *nodes: Node) -> bool:
-        """Whether any of the variables, such as a variable and its twin, is a parameter."""
+        """Whether any of the variables is a parameter."""
         return any(self.roles[node].is_parameter for node in nodes)
 
 
 def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tuple[str, ...]]:
     """Pair the nodes of two models of one format, and describe the differences.
 
-    With ``across_dtypes`` weights of different dtypes are not a difference.
+    With ``across_dtypes`` weights of different dtypes do not differ.
     """
     left, right = pairs.left, pairs.right
     heads = HeadPairs("", "the other model", tuple(left.graph.heads), tuple(right.graph.heads))
@@ -532,7 +527,7 @@ def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tu
         for change in find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
     ]
     one, two = Side(left), Side(right)
-    # Structure pairs inputs by use and misses exchanged names, but callers feed by name.
+    # Structure misses exchanged names of inputs, but callers feed by name.
     twins = dict(pairs.inputs)
     exchanged = [
         (a, b)
@@ -546,7 +541,7 @@ def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tu
         (a, b) for a, b in pairing.variables if one.is_parameter(a) or two.is_parameter(b)
     ]
     compared = compare_parameters(parameters, one.is_auxiliary, one.records, two.records)
-    # A weight in a different dtype has different bytes on purpose, so values decide.
+    # A weight of another dtype has different bytes on purpose; values decide.
     different = [
         p for p in compared if p.how == "different" and not (across_dtypes and p.has_other_type)
     ]

@@ -1,4 +1,4 @@
-"""Parts of a model, computed separately with optimizations off from values computed elsewhere."""
+"""Parts of a model, computed without optimizations from values computed elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROOM = 1 << 26
 
 
 class Part(msgspec.Struct, eq=False):
-    """One side of a region: the values that it computes, the places where it starts with their terms, and its nodes.
+    """One side of a region: targets, starting places with terms, and nodes.
 
     ``opened`` caches its computation by the places, ranks and dtypes of values.
     """
@@ -40,8 +40,7 @@ class Part(msgspec.Struct, eq=False):
     opened: dict[Any, Compute] = msgspec.field(default_factory=dict)
 
     def open(self, values: Values) -> Compute:
-        """Return a function that computes the targets from such values. Raises InputError if the backend rejects it."""
-        # Sequences and optional values have no rank.
+        """Return a function that computes the targets. Raises InputError if the backend rejects it."""
         kinds = (_describe_kind(value) for value in values.values())
         key = frozenset(zip(values, kinds, strict=True))
         if key not in self.opened:
@@ -54,9 +53,9 @@ def _describe_kind(value: Any) -> object:
 
 
 class ModelValues(msgspec.Struct, eq=False):
-    """One model's values on one set of inputs: its inputs by place, and ends and starts of regions by term.
+    """One model's values on one set of inputs: inputs by place, regions' ends and starts by term.
 
-    ``kept`` has ends and starts by place, as far as there is room, because other plans have other terms.
+    ``kept`` has ends and starts by place, within ``room``, because other plans have other terms.
     """
 
     inputs: dict[Place, Array]
@@ -65,13 +64,13 @@ class ModelValues(msgspec.Struct, eq=False):
     room: int = _ROOM
 
     def keep(self, place: Place, value: Any) -> None:
-        """Keep a value of this model for other plans, if there is room."""
+        """Keep a value for other plans, if there is room."""
         if place not in self.kept and is_array(value) and value.nbytes <= self.room:
             self.kept[place] = value
             self.room -= value.nbytes
 
     def compute(self, part: Part, source: ModelValues) -> list[Any]:
-        """Compute the targets of a part of this model from values of ``source``, in this model's dtypes.
+        """Compute a part of this model from values of ``source``, in this model's dtypes.
 
         Raises:
             InputError: the backend rejects the part.
@@ -90,19 +89,19 @@ class ModelValues(msgspec.Struct, eq=False):
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array; sequences and optional values are not."""
+    """Whether a value is an array, not a sequence or an optional value."""
     return isinstance(value, np.ndarray)
 
 
 def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> list[Any]:
-    """Compute ``targets`` from ``values`` of outputs and inputs, as :func:`open_part` does."""
+    """Compute ``targets`` from ``values``, as :func:`open_part` does."""
     return open_part(model, targets, values)(values)
 
 
 def open_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> Compute:
-    """Return a function that computes ``targets`` from values at the places of ``values``, with optimizations off.
+    """Return a function of values at these places that computes ``targets``, without optimizations.
 
-    Ranks and dtypes are taken from ``values``; sizes are free.
+    Ranks and dtypes are from ``values``; sizes are free.
 
     Raises:
         InputError: the backend rejects the part.
@@ -129,7 +128,7 @@ def name_dtype(array: Array) -> str:
 
 
 def cast_value(value: Any, dtype: str | None) -> Any:
-    """Cast an array of numbers to a dtype of model formats; return other values, or without a dtype all, unchanged."""
+    """Cast an array of numbers to a dtype of model formats; return anything else unchanged."""
     if not dtype or not isinstance(value, np.ndarray) or value.dtype.kind == "O":
         return value
     return value.astype(
@@ -146,10 +145,10 @@ def cut_part(
     *,
     has_sizes: bool = True,
 ) -> tuple[Rewrite, Mapping[Place, Node]]:
-    """Cut out the nodes between the places of ``names`` and ``targets``; return the variables for these places.
+    """Cut out the nodes between the places of ``names`` and ``targets``; return variables by place.
 
-    Places with one name share one input, or one parameter if the name is in ``constants``. Unless ``has_sizes``, the
-    sizes of inputs are free.
+    Places with one name share one input, or one parameter if the name is in ``constants``. Unless
+    ``has_sizes``, input sizes are free.
     """
     format_, inputs = find_format(model.graph), dict[str, Node]()
     for place, name in names.items():

@@ -1,9 +1,9 @@
-"""Quantized numbers: integer kernels round a few numbers to the other side, so that these are one step apart.
+"""Quantized numbers: integer kernels may round a few numbers to a neighbouring step.
 
-A sum that ends near the middle of two steps goes to either of them, depending on its last bits. That affects at most
-one number in a thousand (measured: one in 100,000 for a product, one in 1,000 for a Softmax), whereas a changed scale,
-zero point or weight shows in many. It is allowed if both sides read the same integers; weights that are different
-integers are compared in steps of their scale.
+A sum near the middle of two steps may go to either. That affects at most one number in a thousand
+(measured: one in 100,000 for a product, one in 1,000 for a Softmax), whereas a changed scale, zero
+point or weight shows in many. It is allowed if both sides read the same integers; other integer
+weights are compared in steps of their scale.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ROUNDED = 1 + 1e-5
 
 
 def rounds_apart(value: Any, wanted: Any, end: Sequence[Entry]) -> bool:
-    """Whether two arrays are quantized on both sides, and a few numbers are one step apart."""
+    """Whether both arrays are quantized, and a few numbers are one step apart."""
     if not all(
         isinstance(each, np.ndarray) and each.dtype.name in _STEPPED for each in (value, wanted)
     ):
@@ -80,7 +80,7 @@ def reads_same_integers(weigher: Weigher, cone: Cone) -> bool:
 
 
 def weigh_integers(weigher: Weigher, cone: Cone) -> Weighing | None:
-    """Return the distance, in steps, of the only weight with different integers; None if there is no such weight."""
+    """Return how many steps the only differing integer weight is off; None without one."""
     operators = {node.op for nodes in cone.sides for node in nodes}
     if not operators & _OF_INTEGERS or not operators <= _PLAIN:
         return None
@@ -114,7 +114,7 @@ def _describe_distance(one: Constant, other: Constant) -> str:
 def _list_constants(
     weigher: Weigher, cone: Cone, side: int, dtypes: Sequence[str]
 ) -> dict[int, Constant]:
-    """Return the constants of several numbers that a side of a region reads, by term; zeros are left out."""
+    """Index a side's constants by term, except zeros and single numbers."""
     read = (
         entry for node in cone.sides[side] for entry in list_operands(node) if entry is not None
     )
@@ -129,7 +129,7 @@ def _list_constants(
 def allow_steps(
     models: Sequence[Checkpoint], outputs: Sequence[tuple[Any, Any]], rounds: Sequence[Values]
 ) -> tuple[tuple[Values, ...], list[str]]:
-    """Return comparisons that allow a few numbers of quantized outputs to be one step apart, and notes."""
+    """Allow a few quantized numbers to be one step apart; return comparisons and notes."""
     allowed, notes = list(rounds), list[str]()
     heads = list(zip(*(model.graph.heads for model in models), strict=True))
     for number, both in enumerate(outputs):
@@ -156,7 +156,7 @@ def allow_steps(
 
 
 def _find_step(model: Checkpoint, head: Entry) -> float:
-    """Return the step between quantized numbers of an output; 0 if it is not quantized by one known scale."""
+    """Return an output's step; 0 if it is not quantized by one known scale."""
     if _is_rounding(head.node.op):
         return 1.0
     operands = list_operands(head.node) if head.node.op == "DequantizeLinear" else []

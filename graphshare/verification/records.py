@@ -47,9 +47,9 @@ _TEST_DATA = Tolerance(atol=1e-7, rtol=1e-3)
 
 
 class Recording(msgspec.Struct, frozen=True, eq=False):
-    """Recorded arrays: ``arrays`` by name, or test data by the numbers of ``inputs`` and ``outputs``.
+    """Recorded arrays: ``arrays`` by name, or ``sets``, folders of test data.
 
-    ``title`` names the record in messages; ``sets`` are the folders of test data.
+    ``title`` names the record in messages.
     """
 
     title: str
@@ -58,7 +58,7 @@ class Recording(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_record(source: Any) -> Recording | None:
-    """Return a record if ``source`` is one (arrays by name, a file of arrays, or a folder of test data), else None."""
+    """Read ``source`` if it is a record: arrays by name, a file of them, or test data."""
     if isinstance(source, Recording):
         return source
     if isinstance(source, Mapping):
@@ -74,15 +74,16 @@ def find_record(source: Any) -> Recording | None:
 def compare_record(
     model: Checkpoint, record: Recording, options: ProofOptions, tolerance: Tolerance | None
 ) -> Report:
-    """Run a model on recorded inputs and compare its outputs, and with ``layers`` its inner outputs, with the record.
+    """Run a model on recorded inputs and compare its outputs, with ``layers`` also inner outputs.
 
-    An array named like an input is fed, unless ``feeds`` has a different one. An array named like a parameter is
-    compared with the parameter file, or fed if the file lacks it. Every output must be recorded; missing inner outputs
-    are counted. Values may differ by ``rtol`` of themselves or of the largest in their output, because another program
-    sums in a different order.
+    An array named like an input is fed, unless ``feeds`` has a different one. One named like a
+    parameter is compared with the parameter file, or fed if the file lacks it. Every output must be
+    recorded; missing inner outputs are counted. Values may differ by ``rtol`` of themselves or of
+    the largest in their output: another program sums in a different order.
 
     Raises:
-        RefusedError: shapes do not fit, values are missing, or names belong to no variable; all of a kind are listed.
+        RefusedError: shapes do not fit, values are missing, or names belong to no variable; all of
+            a kind are listed.
         UnsupportedError: operators have no kernel; all are listed.
     """
     own = options.tolerance if tolerance is not None or not record.sets else _TEST_DATA
@@ -111,9 +112,9 @@ def compare_record(
 
 
 class _Recorded(msgspec.Struct, eq=False):
-    """An output or parameter by the name of its record: its ``value``, and the ``wanted`` value or ``ABSENT``.
+    """An output or parameter by its recorded name; ``wanted`` may be ``ABSENT``.
 
-    ``drawing`` is an operator whose random numbers the value depends on.
+    ``drawing`` is an operator whose random numbers it depends on.
     """
 
     name: str
@@ -123,7 +124,7 @@ class _Recorded(msgspec.Struct, eq=False):
     drawing: Node | None = None
 
     def __post_init__(self) -> None:
-        # Files of numpy store dtypes that numpy lacks in a wider dtype.
+        # numpy files widen dtypes that numpy lacks.
         if is_recordable(self.value) and is_recordable(self.wanted):
             self.wanted = narrow(self.wanted, self.value.dtype)
 
@@ -134,7 +135,7 @@ class _Recorded(msgspec.Struct, eq=False):
 
 
 class _RecordingComparer:
-    """Runs a model on recorded inputs; ``missing`` is the largest number of inner outputs missing from a set."""
+    """Runs a model on recorded inputs; ``missing`` counts inner outputs missing from a set."""
 
     def __init__(
         self, model: Checkpoint, title: str, options: ProofOptions, rule: Tolerance
@@ -147,7 +148,6 @@ class _RecordingComparer:
         self._variables.update(implied.name for implied in list_implied_variables(model.graph))
 
     def compare(self, recorded: Mapping[str, Any], executor: ChosenEngine) -> Values:
-        """Return the comparison of one set of recorded arrays."""
         ready = self._prepare(recorded, executor)
         done = ready.computation.run(ready.values, seed=self._options.inputs.seed)
         drawing = find_drawing(ready.computation.graph)
@@ -192,7 +192,7 @@ class _RecordingComparer:
         )
 
     def _prepare(self, recorded: Mapping[str, Any], executor: ChosenEngine) -> Prepared:
-        """Return the graph, with ``layers`` of every output; feeds and shapes hold for all branches."""
+        """Prepare the graph, with ``layers`` of all outputs; feeds hold for all branches."""
         model, options = self._model, self._options
         inputs = {
             name: array
@@ -226,7 +226,6 @@ class _RecordingComparer:
         return ready
 
     def _list_parameters(self, ready: Prepared, recorded: Mapping[str, Any]) -> Iterator[_Recorded]:
-        """Yield the recorded variables that also have values in the file or in ``feeds``."""
         known, _ = ready.computation.complete(ready.values)
         for node in post_order(entry.node for entry in ready.part.heads):
             has_own = node.name in self._held or node.name in self._options.feeds

@@ -1,8 +1,8 @@
-"""Find the smallest parts of two models that show a difference, and write them as files for a bug report.
+"""Find the smallest parts of two models that show a difference, and write them for a bug report.
 
-The first region that departs is reduced. Both sides start from values of the original, and end at one value. Values
-that are the same on both sides become new starts. If the last operators do the same, their operands are compared
-instead.
+The first departing region is reduced. Both sides start from the original's values, and end at one
+value. Values equal on both sides become new starts. If the last operators do the same, their
+operands are compared instead.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _Inner = Mapping[Place, tuple[Entry, Any]]
 
 
 class Parts(Struct, frozen=True, eq=False):
-    """Both sides up to ``end``. ``starts`` maps the places where each side starts to names, ``values`` names to arrays.
+    """Both sides up to ``end``. ``starts`` maps each side's starting places to names of ``values``.
 
-    ``dtypes`` has the dtype of each place on the right if it differs there, else None.
+    ``dtypes`` has dtypes of places on the right where they differ, else None.
     """
 
     end: Pair
@@ -79,7 +79,7 @@ class Parts(Struct, frozen=True, eq=False):
         return [node for node in post_order([self.end[side].node]) if node in nodes and node.op]
 
     def find_values(self, side: int) -> dict[Place, Array]:
-        """Return the values that a side starts from, by place, in that side's dtypes."""
+        """Return a side's starting values by place, in its dtypes."""
         nodes = self.list_nodes(side)
         reached = {get_place(e) for node in nodes for e in node.inputs} | {
             get_place(self.end[side])
@@ -92,14 +92,14 @@ class Parts(Struct, frozen=True, eq=False):
         return {p: cast_value(x, self.dtypes.get(p)) if side else x for p, x in values.items()}
 
     def list_shared(self) -> list[str]:
-        """Return the names of values that both sides start from."""
+        """Name the values that both sides start from."""
         left, right = (
             {self.starts[side][place] for place in self.find_values(side)} for side in (0, 1)
         )
         return [name for name in self.values if name in left & right]
 
     def start_at(self, a: Entry, b: Entry, value: Array, dtype: str) -> Parts:
-        """Return parts that identify ``b`` on the right with ``a`` on the left, and start both there."""
+        """Start both sides at ``a`` on the left and ``b`` on the right, as one value."""
         name = unique_names([*self.values, output_name(a)])[-1]
         starts = {**self.starts[0], get_place(a): name}, {**self.starts[1], get_place(b): name}
         return Parts(
@@ -107,9 +107,9 @@ class Parts(Struct, frozen=True, eq=False):
         )
 
     def free_names(self) -> Parts:
-        """Rename starts so that none has the name of a remaining operator."""
+        """Rename starts that have the name of a remaining operator."""
         nodes = [node for side in (0, 1) for node in self.list_nodes(side)]
-        # Starts are named after values of the original, and the operators of these may remain on the other side.
+        # Starts are named after the original's values, whose operators the other side may keep.
         taken = [
             *dict.fromkeys(name for node in nodes for name in (node.name, *node.details.outputs))
         ]
@@ -125,16 +125,15 @@ class Parts(Struct, frozen=True, eq=False):
 
 
 class Reducer:
-    """Makes the parts of a region smaller as long as they depart; ``models`` are the two sides."""
+    """Makes departing parts of a region smaller; ``models`` are the two sides."""
 
     def __init__(self, departure: Departure, tolerate: Tolerate) -> None:
         self._departure, self._tolerate = departure, tolerate
         self.models = [side.model for side in departure.planner.sides]
 
     def reduce(self) -> Parts | None:
-        """Return the smallest parts, or None if no end of the region departs as a separate part."""
+        """Return the smallest parts, or None if no end departs by itself."""
         parts, candidates = None, iter(self._list_whole())
-        # The first candidate that still departs is taken: they come smallest first, and each costs a run of both sides.
         while smaller := next((each for each in candidates if self._compare(each) is False), None):
             parts, candidates = smaller, self._list_smaller(smaller)
         return parts
@@ -162,9 +161,8 @@ class Reducer:
         return [Parts(end, (left, right), values, dtypes) for end in cone.ends]
 
     def _find_sources(self) -> tuple[Mapping[Place, Entry], Mapping[Place, Entry]]:
-        """Map, for both sides, each place before the region to its value in the original."""
         plan, cone = self._departure.plan, self._departure.cone
-        # Values that the region's left side reads are starts as well, because a part must run by itself.
+        # Values that the left side reads are starts: a part runs by itself.
         own = set(cone.left)
         edges = [
             e
@@ -176,14 +174,13 @@ class Reducer:
         return left, {place: source for place, (_, source) in plan.list_sources(cone).items()}
 
     def _name_sources(self, sources: Iterable[Entry]) -> dict[Place, tuple[str, Any]]:
-        """Return a name and the value of each input of the original and of each of ``sources``, by place."""
         nodes, feeds = self._departure.planner.sides[0].nodes, self._departure.feeds
         inputs = {
             (node, 0): (node.name, feeds[node.name])
             for node in nodes
             if not node.op and node.name in feeds
         }
-        # A start of both sides is computed once, by the original, and has one name.
+        # Starts of both sides are computed once, under one name.
         computed = {get_place(e): e for e in sources if e.node.op}
         names = unique_names([output_name(e) for e in computed.values()])
         fed = {place: value for place, (_, value) in inputs.items()}
@@ -193,14 +190,14 @@ class Reducer:
     def _list_smaller(self, parts: Parts) -> Iterator[Parts]:
         """Yield parts with fewer operators, the smallest first."""
         nodes = [parts.list_nodes(side) for side in (0, 1)]
-        # The number of pairs grows with the square of the number of operators, and each pair may need a run.
+        # The number of pairs grows quadratically, and each may need a run.
         if max(map(len, nodes)) > _LARGEST:
             return
         try:
             inner = [self._compute_inner(parts, side, own) for side, own in enumerate(nodes)]
         except GraphshareError:
             return
-        # In reverse, because a later start leaves fewer operators.
+        # In reverse: later starts leave fewer operators.
         for a, wanted in reversed(inner[0].values()):
             for b, value in reversed(inner[1].values()):
                 if self._is_same(value, wanted):
@@ -211,7 +208,7 @@ class Reducer:
         yield from self._list_earlier(parts, [{**starts[side], **inner[side]} for side in (0, 1)])
 
     def _list_earlier(self, parts: Parts, inner: Sequence[_Inner]) -> Iterator[Parts]:
-        """Yield parts that end at earlier, different values, in order, if the operators after these do the same."""
+        """Yield parts that end at earlier differences, if the operators after these do the same."""
         for b, value in inner[1].values():
             for a, wanted in inner[0].values():
                 are_arrays = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
@@ -219,7 +216,7 @@ class Reducer:
                     value.shape,
                     value.dtype.kind,
                 )
-                # `is True`: if a side cannot be computed (None), nothing is known about the operators after it.
+                # `is True`: None (a side cannot be computed) proves nothing.
                 if (
                     is_like
                     and self._compare(parts.start_at(a, b, wanted, name_dtype(value))) is True
@@ -229,9 +226,8 @@ class Reducer:
     def _compute_inner(
         self, parts: Parts, side: int, nodes: Sequence[Node]
     ) -> dict[Place, tuple[Entry, Any]]:
-        """Return the arrays that operators before the end compute, by place."""
         entries = {get_place(e): e for node in nodes for e in visible_outputs(node)}
-        # The end is known to depart, and the starts are equal.
+        # The end departs, and the starts are equal.
         left_out = {get_place(parts.end[side]), *parts.starts[side]}
         entries = {place: e for place, e in entries.items() if place not in left_out}
         values = zip(
@@ -240,7 +236,7 @@ class Reducer:
         return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
 
     def _compare(self, parts: Parts) -> bool | None:
-        """Return whether both sides agree at their end, or None if one of them cannot be computed."""
+        """Whether both sides agree at their end; None if one cannot be computed."""
         try:
             wanted, value = (
                 self._compute(parts, side, [end])[0] for side, end in enumerate(parts.end)
@@ -269,7 +265,7 @@ a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a
 
 
 def refuse_folder(folder: str) -> None:
-    """Reject a folder with links or foreign files. Raises RefusedError, or OutputError if it cannot be read."""
+    """Reject a folder with links or foreign files. Raises RefusedError, or OutputError."""
     try:
         names = (
             sorted(set(list_names(folder)).difference(list_temporaries(folder)))
@@ -300,13 +296,13 @@ def _has_page(folder: str) -> bool:
 
 
 def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOptions) -> Report:
-    """Run a comparison with ``options``, write the smallest parts that show its first difference,
-    and return its report.
+    """Compare two models, write the smallest parts that show their first difference, and report.
 
-    The files must reproduce the difference.
+    The written files must reproduce the difference.
 
     Raises:
-        RefusedError: no region departs on equal inputs, or the difference does not show in separate parts.
+        RefusedError: no region departs on equal inputs, or the difference does not show in separate
+            parts.
         OutputError: a file could not be written; its previous contents are still there.
     """
     report = comparison.run()
@@ -321,7 +317,7 @@ def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOp
         with open(os.path.join(scratch, _INPUTS), "wb") as file:
             write_arrays(inputs, file, find_parameter_format("npz"))
         left, right = (load(os.path.join(scratch, name)) for name in names)
-        # From the written files, because parts in memory could depart although the files do not.
+        # From the files: these may agree although parts in memory depart.
         chosen = Inputs(seed=options.inputs.seed)
         own = replace(options, feeds=inputs, shapes={}, targets=(), inputs=chosen, layers=False)
         confirmed = ModelComparison(left, right, own, {}).run()
@@ -348,7 +344,6 @@ def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOp
 def _find_parts(
     folder: str, report: Report, comparison: ModelComparison
 ) -> tuple[Sequence[Checkpoint], Parts]:
-    """Return both models, and the smallest parts of the first departing region that files can contain."""
     if not comparison.departures:
         message = (
             "the difference has no place: no region departs on equal inputs, so nothing was written"
@@ -375,10 +370,10 @@ def _refuse(message: str, folder: str, report: Report) -> RefusedError:
 def _place_files(
     scratch: str, folder: str, files: Sequence[str], models: Sequence[Checkpoint]
 ) -> None:
-    """Put all files in place at once. Raises RefusedError if one of them is a file of the models."""
+    """Put all files in place at once. Raises RefusedError if one is a file of the models."""
     sources = [used for model in models for used in input_files(model)]
     refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
-    # A time limit that strikes while files are put in place would lose the answer.
+    # A time limit while files are put in place would lose the answer.
     end_time_limit()
     with make_folder(folder), refusing_links(folder), OutputTransaction() as stage:
         for path in files:
@@ -388,10 +383,10 @@ def _place_files(
 
 
 def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
-    """Write a side and return its name in the folder; starts of only this side become parameters."""
+    """Write a side; return its file's name. Starts of only this side become parameters."""
     values = parts.find_values(side)
     names = {place: parts.starts[side][place] for place in values}
-    # A file of inputs must fit both models, so inputs of only one side are stored in its model.
+    # The file of inputs must fit both models.
     shared = parts.list_shared()
     own = {names[place]: value for place, value in values.items() if names[place] not in shared}
     (end,) = compute_part(model, [parts.end[side]], values)
@@ -409,7 +404,6 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
 
 
 def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> str:
-    """Return the command line that compares both parts in a folder."""
     original, rewrite = (join(folder, name) if folder else name for name in names)
     words = ["graphshare", "compare", original, rewrite, "--inputs", folder or "."]
     chosen, usual = options.tolerance, BY_ELEMENT
@@ -424,14 +418,13 @@ def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> s
 def _list_commands(
     models: Sequence[Checkpoint], names: Sequence[str], options: ProofOptions
 ) -> Iterator[str]:
-    """Yield the command lines that show the difference when run in the folder of the files."""
+    """Yield command lines to run in the folder."""
     yield _make_command("", names, options)
     if not any(find_format(model.graph).supports(Operation.PARAMETER_FILE) for model in models):
         yield quote_shell("python", "-c", _RUN.format(", ".join(f'"{name}"' for name in names)))
 
 
 def _format_page(reduction: Reduction, sources: Sequence[str], commands: Iterable[str]) -> str:
-    """Return the page: it describes the parts, their source files and inputs, and how to run them."""
     lines = [_HEAD, quote_markdown(reduction.verdict), ""]
     for stem, where, operators in zip(
         _STEMS, sources, (reduction.operators, reduction.other_operators), strict=True

@@ -26,16 +26,16 @@ class BodyJudge(Protocol):
     """Judges two bodies as separate models."""
 
     def find_exact(self) -> RegionReport | None:
-        """Return the report of two bodies if every operator is exact, else None."""
+        """Report two bodies if every operator is exact, else return None."""
         ...
 
     def judge(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionReport | None:
-        """Return the report of all regions on sets of inputs."""
+        """Report all regions on sets of inputs."""
         ...
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """An operator of a region: its kind and its name."""
+    """An operator of a region."""
 
     op: str
     name: str
@@ -45,15 +45,15 @@ class Operator(msgspec.Struct, frozen=True):
 
 
 class Region(msgspec.Struct, frozen=True):
-    """A part that differs between the sides: its ends (the values that it computes), and its nodes on either side.
+    """A part that differs between the sides: its ends (computed values) and both sides' nodes.
 
-    ``comparison`` is the comparison of the end with the largest difference, and ``of_largest`` that difference relative
-    to the largest number; both are None if weights decide. ``tolerance`` is the allowed ``of_largest``; ``reason`` says
-    why nothing was compared, ``place`` names the body that contains the region. ``hidden`` describes differences that
-    equal values do not show, and ``switches`` names Ifs of which at most one body was compared. ``steps`` is the
-    distance of the weights if they decide, for every input; ``unlike`` describes weights that are too far apart.
-    ``note`` says where the sides diverge, far from the values on which they agree. With ``one_step`` a few quantized
-    numbers are one step apart.
+    ``comparison`` is of the worst end, and ``of_largest`` its difference relative to the largest
+    number; both are None if weights decide. ``tolerance`` is the allowed ``of_largest``. ``reason``
+    says why nothing was compared, ``place`` names the body around the region. ``hidden`` describes
+    differences that equal values do not show; ``switches`` are Ifs with at most one compared body.
+    ``steps`` is the distance of deciding weights, for every input; ``unlike`` describes weights too
+    far apart. ``note`` says where the sides diverge, far from the values on which they agree. With
+    ``one_step`` a few quantized numbers are one step apart.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -83,22 +83,20 @@ class Region(msgspec.Struct, frozen=True):
 
     @property
     def is_fault(self) -> bool:
-        """Whether different weights give nearly equal values: one value with a fault, not two
-        values with the same name.
-        """
+        """Whether different weights give nearly equal values: a fault, not unrelated namesakes."""
         return bool(self.unlike) and self.error <= _NEARLY_EQUAL
 
     @property
     def is_weighed(self) -> bool:
-        """Whether its weights show that both sides are the same for every input."""
+        """Whether weights show equality for every input."""
         return bool(self) and self.steps is not None
 
 
 class RegionReport(msgspec.Struct, frozen=True):
-    """The number of the original's operators that are exact in the other model, the identities used, and the regions.
+    """The judged regions, the identities used, and how many of the original's operators are exact.
 
-    ``taken`` has the condition of each If of the original. ``defined`` is the number of fused operators that were
-    compared by their definitions; these round differently.
+    ``taken`` has the condition of each If of the original. ``defined`` counts fused operators
+    compared by definition: they round differently.
     """
 
     exact: int
@@ -115,9 +113,9 @@ class RegionReport(msgspec.Struct, frozen=True):
 def make_region(
     cone: Cone, reason: str = "", steps: float | None = None, unlike: str = ""
 ) -> Region:
-    """Return a region without compared values: it has a reason for no judgement, or its weights are ``steps`` apart.
+    """Return a region without values: not judged for a ``reason``, or judged by weights.
 
-    ``unlike`` describes weights that are too far apart.
+    Weights are ``steps`` apart; ``unlike`` describes those too far apart.
     """
     ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
     nodes, others = (
@@ -127,7 +125,7 @@ def make_region(
 
 
 def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> Region:
-    """Return a region judged by the values of one of its ends."""
+    """Judge a region by the values of one end."""
     comparison = compare_values(value, wanted, tolerance)
     share = find_share(comparison, wanted)
     return msgspec.structs.replace(
@@ -136,7 +134,7 @@ def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> R
 
 
 def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
-    """Group the regions of all runs: for each region its judgements in every run."""
+    """Group all runs' judgements by region."""
     groups: dict[object, list[Region]] = {}
     for region in (region for each in rounds for region in each.regions):
         groups.setdefault((region.place, region.ends), []).append(region)
@@ -144,7 +142,7 @@ def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
 
 
 def rank_region(region: Region) -> tuple[int, float, bool]:
-    """Return a sort key for a run: 0 if not judged, 1 if both sides are equal, 2 if they depart; then the distance."""
+    """Return a sort key: 0 if not judged, 1 if equal, 2 if departing; then the distance."""
     if region.comparison is None:
         return int(bool(region)), 0.0, False
     return (
@@ -155,7 +153,7 @@ def rank_region(region: Region) -> tuple[int, float, bool]:
 
 
 def merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Region], list[Region]]:
-    """Return the unjudged, the equal and the departing regions, each from its most significant run."""
+    """Return unjudged, equal and departing regions, each from its most significant run."""
     by_rank: tuple[list[Region], list[Region], list[Region]] = [], [], []
     for group in group_regions(rounds):
         region = max(group, key=rank_region)
@@ -164,6 +162,6 @@ def merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Reg
 
 
 def name_end(region: Region) -> str:
-    """Return the name of the first value that a region computes, on both sides, and of the body that contains it."""
+    """Name a region's first value on both sides, and the body around it."""
     name = " and ".join(dict.fromkeys(region.ends[0]))
     return f"{name} in {region.place}" if region.place else name

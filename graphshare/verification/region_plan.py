@@ -1,9 +1,9 @@
-"""Where two models differ: both graphs as terms of one table, cut into regions at values with the same name.
+"""Where two models differ: both graphs as terms of one table, cut into regions at namesakes.
 
-A *pair* is a left and a right value that correspond, most often by name. A pair whose terms differ
-is an *end*: both values get one fresh term, a *cut*, and count as one value downstream. The *cone*
-of an end has the operators that compute it, back to its *sources*, whose terms both sides have.
-Ends with equal cones are one region.
+A *pair* is a left and a right value that correspond, most often by name. If its terms differ, it is
+an *end*: both values get one fresh term, a *cut*, and count as one value downstream. The *cone* of
+an end has the operators that compute it, back to its *sources*, whose terms both sides have. Ends
+with equal cones are one region.
 
 Each region is judged separately: both sides compute its ends from the left values of its sources,
 so that a difference is reported where it arises. If all are equal bit for bit, so are the outputs
@@ -48,7 +48,7 @@ Pair = tuple[Entry, Entry]
 
 
 def get_place(entry: Entry) -> Place:
-    """Return the place of an entry; entries of one value have equal places."""
+    """Return an entry's place, equal for entries of one value."""
     return entry.node, entry.index
 
 
@@ -58,7 +58,7 @@ def get_places(pair: Pair) -> tuple[Place, Place]:
 
 
 def find_term(terms: GraphTerms, entry: Entry) -> int:
-    """Return the term of a value, ignoring a different dtype on the other side."""
+    """Return a value's term, ignoring a different dtype on the other side."""
     return _strip_dtype(terms.form.table, terms.of(entry))
 
 
@@ -68,9 +68,7 @@ def _strip_dtype(table: TermTable, term: int) -> int:
 
 
 def _index_by_name(values: Sequence[Entry], converted: Mapping[Place, str]) -> dict[str, Entry]:
-    """Return values by their names, or by those that a conversion gives them; a name that several
-    have identifies none.
-    """
+    """Index values by unique names, or names from a conversion."""
     names = [converted.get(get_place(value)) or output_name(value) for value in values]
     counts = Counter(names)
     return {name: value for name, value in zip(names, values, strict=True) if counts[name] == 1}
@@ -79,7 +77,8 @@ def _index_by_name(values: Sequence[Entry], converted: Mapping[Place, str]) -> d
 class AnalyzedModel:
     """One model: its operators in order and, once read, the facts inferred from its inputs.
 
-    ``aliases`` has its inputs' names in the original if these differ. With ``is_numbered`` its values have no names.
+    ``aliases`` has its inputs' differing names in the original. With ``is_numbered`` its values
+    have no names.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class AnalyzedModel:
         self.model, self._aliases = model, aliases
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
-        # A value without readers does not end a region: its difference could not reach an output.
+        # Values without readers end no region: they cannot reach an output.
         read = {get_place(e) for e in chain(heads, *(node.inputs for node in self.nodes))}
         outputs = [
             e
@@ -109,20 +108,18 @@ class AnalyzedModel:
         self.heads = tuple(heads)
 
     def name_input(self, node: Node) -> str:
-        """Return the name of an input in the original."""
+        """Return an input's name in the original."""
         return self._aliases.get(node.name, node.name)
 
     def identify_input(self, node: Node) -> Hashable:
-        """Return the identity of an input's value: a different dtype makes it a different value,
-        even under one name.
-        """
+        """Identify an input's value by name and dtype."""
         return self.name_input(node), self.dtypes.get(node)
 
     def read_facts(self, shapes: Mapping[str, GivenShape]) -> None:
-        """Infer types from inputs of these shapes, and compute constants unless the backend rejects that."""
+        """Infer types from input shapes; compute constants unless the backend rejects that."""
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
-        # A file may state wrong types for inner values, and identities that hold for every input must not rely on them.
+        # Stated types of inner values may be wrong, and identities must hold for every input.
         types = format_.types.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
@@ -132,7 +129,7 @@ class AnalyzedModel:
         try:
             values = compute_part(self.model, wanted, fed) if wanted else []
         except GraphshareError:
-            # Without constants, fewer nodes match. The proof is weaker but still sound.
+            # The proof is weaker without constants but still sound.
             values, wanted = [], []
         known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
         arrays = {
@@ -146,7 +143,7 @@ class AnalyzedModel:
         self.facts = Facts(types, computed)
 
     def find_parts(self, entry: Entry) -> tuple[Any, Any]:
-        """Return the dtype and the shape of a value, each None if unknown."""
+        """Return a value's dtype and shape, each None if unknown."""
         kind = self.facts.types.get(get_place(entry))
         return (None, None) if kind is None else kind.parts
 
@@ -155,12 +152,12 @@ class AnalyzedModel:
             size if isinstance(size, int) else _COMPUTED_BYTES
             for size in self.find_parts(entry)[1] or ()
         ]
-        # A number takes at most 8 bytes; an unknown size counts as too large.
+        # A number takes at most 8 bytes; an unknown size is too large.
         return 8 * int(np.prod(sizes, dtype=np.float64))
 
 
 class Cone(msgspec.Struct, eq=False):
-    """The ends of a region, and the operators of both sides that compute them from common values."""
+    """A region's ends, and both sides' operators that compute them from common values."""
 
     ends: list[Pair]
     left: tuple[Node, ...]
@@ -168,22 +165,22 @@ class Cone(msgspec.Struct, eq=False):
 
     @property
     def sides(self) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-        """The operators of both sides."""
+        """Both sides' operators."""
         return self.left, self.right
 
     def leave_out(self, nodes: Container[Node]) -> Cone:
-        """Return the region without some operators."""
+        """Leave some operators out of the region."""
         left, right = (tuple(node for node in side if node not in nodes) for side in self.sides)
         return Cone(self.ends, left, right)
 
 
 class PlanChanges(msgspec.Struct, eq=False):
-    """Findings for a new plan: left values that end no region or cannot be fed to a session, and facts on right ones.
+    """Findings for a new plan.
 
-    ``refuted`` are pairs that a run has disproved.
-
-    ``dtypes`` has dtypes on the right where they differ. ``moved`` maps left values to equal right values of another
-    name, ``proved`` to those equal for every input. ``ranks`` are ranks of computed values.
+    ``banned`` left values end no region, ``closed`` ones cannot be fed to a session, a run
+    disproved ``refuted`` pairs. ``dtypes`` are differing ones on the right. ``moved`` maps left
+    values to equal right values of another name, ``proved`` to those equal for every input.
+    ``ranks`` are of computed values.
     """
 
     banned: set[Place] = msgspec.field(default_factory=set)
@@ -207,7 +204,7 @@ class PlanChanges(msgspec.Struct, eq=False):
             getattr(self, field).update(getattr(other, field))
 
     def refuse(self, pairs: Collection[tuple[Place, Place]]) -> None:
-        """Stop pairing these places, whether names or earlier runs suggest it."""
+        """Stop pairing these places by names or earlier runs."""
         self.refuted.update(pairs)
         self.banned.update(place for place, _ in pairs)
 
@@ -218,10 +215,10 @@ class PlanChanges(msgspec.Struct, eq=False):
 
 
 class RegionPlan(msgspec.Struct, eq=False):
-    """The regions in an order in which they can be computed, and the terms of both sides.
+    """The regions in an order of computation, and both sides' terms.
 
-    ``sources`` has the left value of each term that both sides have, ``entries`` maps terms to values for each side,
-    and ``uncut`` has the terms of values before they ended a region.
+    ``sources`` has the left value of each common term, ``entries`` each side's values by term,
+    ``uncut`` terms of values before they ended a region.
     """
 
     left: GraphTerms
@@ -235,19 +232,19 @@ class RegionPlan(msgspec.Struct, eq=False):
 
     @property
     def terms(self) -> tuple[GraphTerms, GraphTerms]:
-        """The terms of both sides."""
+        """Both sides' terms."""
         return self.left, self.right
 
     def list_sources(self, cone: Cone) -> dict[Place, tuple[Entry, Entry]]:
-        """Return the starts of a region's right side, by place: the value there, and its counterpart on the left.
+        """Return the right starts of a region by place, with their left counterparts.
 
-        Constants are left out, because each side has its own.
+        Constants are left out: each side has its own.
         """
         starts = self.list_starts(cone, 1).items()
         return {place: (e, self.sources[term]) for place, (term, e) in starts if e.node.op}
 
     def list_starts(self, cone: Cone, side: int) -> dict[Place, tuple[int, Entry]]:
-        """Return the starts of a side of a region, including inputs of the model, by place: the term and the value."""
+        """Return a side's starts, including the model's inputs, as terms and values by place."""
         terms = self.terms[side]
         read = [
             e for node in cone.sides[side] for e in node.inputs if terms.key(e)[0] != "constant"
@@ -262,14 +259,14 @@ class RegionPlan(msgspec.Struct, eq=False):
     def list_starts_among(
         self, pairs: Mapping[Place, Entry], cone: Cone
     ) -> set[tuple[Place, Place]]:
-        """Return the ``pairs``, from left places to right values, among the starts of a region."""
+        """Return the ``pairs`` (left places and right values) among a region's starts."""
         starts = {(get_place(left), place) for place, (_, left) in self.list_sources(cone).items()}
         return starts & {(place, get_place(entry)) for place, entry in pairs.items()}
 
     def find_leaks(self, cone: Cone) -> PlanChanges:
-        """Return changes that refuse starts of a region if operators inside it also compute them.
+        """Refuse starts of a region that operators inside it also compute.
 
-        Such a start cannot vary independently of the others.
+        These cannot vary independently.
         """
         leaks = PlanChanges()
         for side, nodes in enumerate(cone.sides):
@@ -287,7 +284,7 @@ class RegionPlan(msgspec.Struct, eq=False):
     def trace(
         self, side: int, targets: Iterable[Entry], known: Container[int]
     ) -> tuple[dict[Place, int], list[Node]]:
-        """Return the places of ``known`` terms from which a side computes ``targets``, and the nodes in between."""
+        """Return places of ``known`` terms that lead to ``targets``, and nodes in between."""
         touched: dict[Place, int] = {}
         nodes: dict[Node, None] = {}
         pending = [entry.node for entry in targets]
@@ -305,7 +302,7 @@ class RegionPlan(msgspec.Struct, eq=False):
         return touched, list(nodes)
 
     def find_dtype(self, entry: Entry) -> str | None:
-        """Return the dtype of a right value whose left counterpart has a different dtype; None for others."""
+        """Return a right value's dtype if the left one's differs."""
         key = self.right.key(entry)
         return key[2] if key[0] == "as" else None
 
@@ -316,7 +313,7 @@ class Planner:
     def __init__(
         self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]
     ) -> None:
-        """Take both models; ``inputs`` has the name on the right of each input of the left one."""
+        """``inputs`` maps left to right names."""
         self._is_mixed = find_format(left.graph) is not find_format(right.graph)
         self._aliases = {other: name for name, other in inputs.items()}
         self._inlined_calls = 0
@@ -335,10 +332,10 @@ class Planner:
         self._consumers = [consumers(side.nodes) for side in self.sides]
 
     def _inline_calls(self) -> None:
-        """Inline calls: only nodes, unlike calls, have types, separate values and identities."""
+        """Inline calls: unlike nodes, they have no types, separate values or identities."""
         while True:
             operators = [{node.op for node in side.nodes} for side in self.sides]
-            # A fused operator of both models is one term; a fused operator of only one is compared by its definition.
+            # A fused operator of both models is one term; otherwise its definition is compared.
             fused = operators[0] - operators[1], operators[1] - operators[0]
             inlined = self._inline(fused, ((), ()))
             if not any(each.count for each in inlined):
@@ -353,9 +350,7 @@ class Planner:
     def _inline(
         self, fused: Sequence[Collection[str]], known: Sequence[Collection[str]]
     ) -> list[Inlined]:
-        """Return both graphs without calls and ``fused`` operators; standard definitions use only
-        ``known`` operators.
-        """
+        """Inline calls and ``fused`` operators; standard definitions use ``known`` operators only."""
         graphs = [(side.model.graph, side.heads) for side in self.sides]
         return [
             find_format(graph).meaning.inline_calls(graph, heads, own, others)
@@ -363,7 +358,6 @@ class Planner:
         ]
 
     def _take_inlined(self, inlined: Sequence[Inlined]) -> None:
-        """Continue with inlined graphs; the contents of their weights are known."""
         sides = list(zip(self.sides, inlined, strict=True))
         left, right = (
             msgspec.structs.replace(side.model, graph=each.graph) for side, each in sides
@@ -374,11 +368,11 @@ class Planner:
             side.contents.update(before.contents)
 
     def is_head(self, end: Pair) -> bool:
-        """Whether two values are paired outputs of the models."""
+        """Whether two values are paired outputs."""
         return get_places(end) in self._head_places
 
     def list_near(self, end: Entry, cone: Cone, side: int) -> list[Entry]:
-        """Return values of a side a few steps after ``end``, nearest first, and values before it in its region."""
+        """List values shortly after ``end``, nearest first, then those before it in its region."""
         after: dict[Place, Entry] = {}
         pending = [end.node]
         for _ in range(_STEPS):
@@ -395,7 +389,7 @@ class Planner:
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
 
     def read_facts(self) -> None:
-        """Read the facts of both models, with calls inlined, at the input sizes that either model fixes."""
+        """Read both models' facts, calls inlined, at the input sizes that either fixes."""
         self._inline_calls()
         left, right = (side.model.graph for side in self.sides)
         known = [{node.name for node in side.nodes if not node.op} for side in self.sides]
@@ -417,7 +411,7 @@ class Planner:
             side.read_facts(own)
 
     def make_plan(self, *, by_name: bool = True) -> RegionPlan | None:
-        """Return the terms of both sides and the regions where they differ; None if the format has no normal form.
+        """Plan the regions where both sides' terms differ; None without a normal form.
 
         Without ``by_name`` only outputs end regions.
         """
@@ -432,7 +426,7 @@ class Planner:
         plan = RegionPlan(terms[0], terms[1])
         plan.left.form.used["calls of functions"] += self._inlined_calls
         ends: dict[tuple[Place, Place], Pair] = {}
-        # A cut gives both values of a pair one new term; it must be known before any consumer gets a term.
+        # A cut's new term must be known before its consumers'.
         order, pairs = self._order(self._pair_names(terms) if by_name else [])
         for (
             node
@@ -441,12 +435,12 @@ class Planner:
                 if node in side.order:
                     own.add(node)
             for a, b in pairs.get(node, ()):
-                # A pair is visited at both of its nodes, and decided at the second.
+                # A pair is decided at the second of its nodes.
                 if get_place(a) in plan.left.terms and get_place(b) in plan.right.terms:
                     self._unify_terms(plan, ends, (a, b))
         for head in self._heads:
             if plan.left.of(head[0]) != plan.right.of(head[1]):
-                # Outputs end a region even if their names differ or repeat.
+                # Names of outputs may differ or repeat.
                 ends.setdefault(get_places(head), head)
         self._divide(plan, ends.values())
         return plan
@@ -454,10 +448,10 @@ class Planner:
     def _unify_terms(
         self, plan: RegionPlan, ends: dict[tuple[Place, Place], Pair], pair: Pair
     ) -> None:
-        """Give both values of a pair one new term; it ends a region unless their terms are equal, or proved to be."""
+        """Give a pair one new term; it ends a region unless its terms are equal or proved so."""
         (a, b), (one, two), table = pair, get_places(pair), plan.left.form.table
         if one in self.changes.proved:
-            # The number of terms makes the key unique, so that no other value has this term.
+            # The number of terms makes the key unique.
             plan.left.terms[one] = plan.right.terms[two] = table.number("proved", len(table.keys))
         elif plan.left.of(a) != plan.right.of(b):
             ends[one, two] = pair
@@ -467,10 +461,10 @@ class Planner:
             plan.right.terms[two] = cut if dtype is None else table.number("as", cut, dtype)
 
     def _divide(self, plan: RegionPlan, ends: Iterable[Pair]) -> None:
-        """Add the region of each end to a plan; ends with the same operators share a region."""
+        """Plan the region of each end; ends with the same operators share one."""
         for entries, terms, side in zip(plan.entries, plan.terms, self.sides, strict=True):
             for entry in chain(*map(visible_outputs, side.nodes)):
-                # If several values have one term, the first is taken: all are equal.
+                # Values with one term are equal.
                 entries.setdefault(find_term(terms, entry), entry)
         known, table = plan.entries[0], plan.left.form.table
         shared = known.keys() & {_strip_dtype(table, term) for term in plan.right.terms.values()}
@@ -478,32 +472,32 @@ class Planner:
         plan.sources.update({term: known[term] for term in shared - closed})
         cones: dict[tuple[tuple[Node, ...], ...], Cone] = {}
         for end in ends:
-            # From the node itself, because the end's own term is a cut and known to both sides.
+            # From the node itself: the end's own term is a cut, known to both sides.
             traced = [plan.trace(side, [entry], plan.sources)[1] for side, entry in enumerate(end)]
             left, right = (
                 tuple(sorted((node for node in nodes if node.op), key=side.order.__getitem__))
                 for nodes, side in zip(traced, self.sides, strict=True)
             )
             cones.setdefault((left, right), Cone([], left, right)).ends.append(end)
-        # Values of the original are computed during the walk, so regions follow the original's order.
+        # In the original's order, because the walk computes its values.
         plan.cones += sorted(
             cones.values(), key=lambda cone: self.sides[0].order[cone.ends[0][0].node]
         )
 
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
-        # A symbol file states no dtypes, so the floats of the ONNX side apply.
+        # A symbol file states no dtypes, so ONNX's floats apply.
         is_known = None not in dtypes or (self._is_mixed and dtypes[1] in FLOATS)
         known = dtypes[1] if is_known and dtypes[0] != dtypes[1] else None
         return self.changes.dtypes.get(get_place(a), known)
 
     def _pair_names(self, terms: Sequence[GraphTerms]) -> list[Pair]:
-        """Return pairs shown by runs, and pairs suggested by names, if their types allow it.
+        """Pair values by runs or names, if their types allow it.
 
-        If values of a side only have numbers for names, pairs that read the same parameters come before names.
+        Where a side's names are only numbers, parameters read by both come before names.
         """
         left, right = self.sides
-        # Findings from runs about a left value come before suggestions by names.
+        # Findings from runs come before suggestions by names.
         refuted = self.changes.refuted
         moved = {
             place: b
@@ -524,9 +518,9 @@ class Planner:
         return [pair for pair in pairs if self._can_be_one(*pair)]
 
     def _list_namesakes(self) -> list[Pair]:
-        """Return the pairs of values with one name that can be the same value.
+        """List namesakes that can be one value.
 
-        If most namesakes cannot, names were reassigned: the others agree by chance, and no name suggests a pair.
+        If most cannot, names were reassigned, and the others agree by chance: return none.
         """
         left, right = self.sides
         namesakes = [
@@ -544,7 +538,6 @@ class Planner:
         return can_be_one(left.find_parts(a), right.find_parts(b))
 
     def _pair_readers(self, terms: Sequence[GraphTerms]) -> dict[Place, Entry]:
-        """Return pairs of values that both sides compute from the same parameters, unless runs disproved them."""
         pairs = pair_readers(
             [side.nodes for side in self.sides], [own.find_content for own in terms]
         )
@@ -556,9 +549,9 @@ class Planner:
         }
 
     def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
-        """Order the nodes of both sides, each after both values of every pair that it needs; return pairs by node, too.
+        """Order both sides' nodes, each after both values of pairs it needs; index pairs by node.
 
-        Pairs that cross would each have to come before the other; the one with the largest shift is dropped and banned.
+        Of crossing pairs, the one with the largest shift is banned: each would have to come first.
         """
         while True:
             of_node: dict[Node, list[Pair]] = {}
@@ -575,7 +568,7 @@ class Planner:
             try:
                 return list(TopologicalSorter(needs).static_order()), of_node
             except CycleError as error:
-                # One pair at a time: the rest often has no cycle, and each remaining pair makes regions smaller.
+                # One at a time: each remaining pair makes regions smaller.
                 stuck = {*error.args[1]}
                 crossed = [pair for pair in pairs if stuck & {pair[0].node, pair[1].node}]
                 wrong = max(crossed, key=self._measure_shift)
@@ -583,7 +576,7 @@ class Planner:
                 pairs = [pair for pair in pairs if pair is not wrong]
 
     def _measure_shift(self, pair: Pair) -> float:
-        """Return the distance of two values' relative positions in the orders of their models, from 0 to 1."""
+        """Measure how far two values' relative positions differ, from 0 to 1."""
         left, right = (
             side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True)
         )
@@ -591,7 +584,7 @@ class Planner:
 
 
 def _encode_array(array: Array) -> bytes:
-    """Encode the elements of an array like the contents of constants: texts with their lengths."""
+    """Encode elements like constants: texts with their lengths."""
     if array.dtype.kind != "O":
         return np.ascontiguousarray(array).tobytes()
     texts = [text.encode("utf-8", "surrogateescape") for text in array.flat]

@@ -1,6 +1,4 @@
-"""Stages of a proof from regions: counts of exact and equal ones, departures, and differences
-hidden by equal values.
-"""
+"""Stages of a proof from regions: counts, departures, and differences hidden by equal values."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _SHOWN = 8
 
 
 def region_stage(rounds: Sequence[RegionReport]) -> Stage:
-    """Return the stage of all runs' regions; it names the first departing region and its operators on both sides."""
+    """Return the stage of all runs' regions, naming the first departure."""
     (unjudged, near, departed), last = merge_rounds(rounds), rounds[-1]
     parts = [f"{last.exact:,} of {format_count(last.operators, 'operator')} exact"]
     if last.defined:
@@ -43,7 +41,6 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
 
 
 def _list_notes(rounds: Sequence[RegionReport]) -> Iterator[str]:
-    """Yield notes on regions that are equal on all given values and diverge on others."""
     named = {
         name_end(region): region
         for group in group_regions(rounds)
@@ -58,7 +55,6 @@ def _list_notes(rounds: Sequence[RegionReport]) -> Iterator[str]:
 
 
 def _count_near(near: Sequence[Region]) -> Iterator[str]:
-    """Yield the numbers of regions that are equal by weights and on samples, with their largest differences."""
     weighed = [region.steps or 0.0 for region in near if region.is_weighed]
     if weighed:
         yield f"{format_count(len(weighed), 'region')} by weights (at most {max(weighed):.1f} steps)"
@@ -75,7 +71,7 @@ def _count_near(near: Sequence[Region]) -> Iterator[str]:
 
 
 def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tuple[Stage, ...]:
-    """Add the stages of regions to the stages of a proof: before the values, and hidden differences at the end."""
+    """Insert the stages of regions before the values, and hidden differences at the end."""
     if not any(each.regions or each.defined for each in rounds):
         return tuple(stages)
     place = [stage.name for stage in stages].index("values")
@@ -86,9 +82,9 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
 
 
 def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
-    """Yield the stage of changed weights if they are the only difference, because then some input shows it."""
+    """Yield the stage of changed weights if nothing else differs: some input shows it."""
     departed = merge_rounds(rounds)[2]
-    # A second difference may cancel the first one, and no input may reach a body.
+    # A second difference may cancel the first, and no input may reach a body.
     if len(departed) == 1 and departed[0].unlike and not departed[0].place:
         yield Stage(
             "weights",
@@ -99,7 +95,6 @@ def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
 
 
 def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
-    """Yield the stage of differences that equal values hide, if there are any."""
     hidden, switches = [], dict[str, None]()
     for group in group_regions(rounds):
         judged = [region for region in group if region.comparison is not None]
@@ -112,7 +107,7 @@ def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
     unreached = [
         f"{name!r}: one of its bodies was compared with nothing"
         for name in switches
-        # Over all rounds, because a body without a counterpart is compared only when its If takes it.
+        # Over all rounds: an If may not take a body without a counterpart in each.
         if len({each.taken.get(name) for each in rounds} - {None}) < 2
     ]
     if hidden:

@@ -1,11 +1,12 @@
-"""Walk over the regions of two models and compute both sides of each from the values of either model.
+"""Walk over the regions of two models, computing both sides of each from either model's values.
 
-A plan is a guess from names and types, and a run may contradict it: a name stands for a different value, a value is not
-an array, or a dtype or rank becomes known. The walk records such a change and follows a new plan, until a plan reveals
-nothing new. Earlier judgements are kept if their regions start from the same values in the new plan.
+A plan is a guess from names and types, and a run may contradict it: a name stands for a different
+value, a value is not an array, or a dtype or rank becomes known. The walk records such a change and
+follows a new plan, until a plan reveals nothing new. Judgements stay for regions that start from
+the same values.
 
-Both models are treated alike. Each side computes its values from its own values at the ends of earlier regions, and
-each region is computed a second time from the other model's values. So the models' order does not affect departures.
+A side computes from its own values at the ends of earlier regions, and again from the other's. So
+the models' order does not affect departures.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _UNKNOWN = "no plan of regions holds for its values"
 
 
 class _Contradiction(Exception):
-    """A run contradicts the plan; the next plan needs ``changes``."""
+    """A run contradicts the plan; the next one needs ``changes``."""
 
     def __init__(self, changes: PlanChanges) -> None:
         super().__init__()
@@ -80,9 +81,9 @@ class _Contradiction(Exception):
 
 
 class _Step(msgspec.Struct, eq=False):
-    """A region to compute. ``terms`` are the terms of both parts' targets: its ends, then starts kept for later.
+    """A region to compute. ``terms`` belong to both parts' targets: its ends, then kept starts.
 
-    A region judged in an earlier plan is computed only for later regions; ``last`` are terms that no later step needs.
+    A region judged earlier is computed only for later ones; no later step needs the terms ``last``.
     """
 
     cone: Cone
@@ -92,17 +93,16 @@ class _Step(msgspec.Struct, eq=False):
     last: set[int] = msgspec.field(default_factory=set)
 
     def close(self) -> None:
-        """Close the computations of both parts before the next ones are opened."""
+        """Close both parts before the next ones open."""
         for part in self.parts:
             part.opened.clear()
 
     def list_touched(self) -> set[int]:
-        """Return the terms from which either side is computed."""
         return {*self.parts[0].touched.values(), *self.parts[1].touched.values()}
 
 
 class _Judged(msgspec.Struct, frozen=True):
-    """A region with its judgement, the number of the inputs that show it best, and the starts that it relies on."""
+    """A judged region, the inputs that show it best, and the starts behind it."""
 
     region: Region
     draw: int
@@ -110,12 +110,11 @@ class _Judged(msgspec.Struct, frozen=True):
 
     @property
     def departs(self) -> bool:
-        """Whether both sides compute different values."""
         return not self.region and not self.region.reason
 
 
 class RegionWalk:
-    """A walk along ``plan`` on sets of inputs; ``draws`` have the values of both models for each set."""
+    """A walk along ``plan`` on sets of inputs; ``draws`` have both models' values for each."""
 
     plan: RegionPlan
     _weigher: Weigher
@@ -129,10 +128,10 @@ class RegionWalk:
         open_judge: Callable[..., BodyJudge],
         earlier: RegionWalk | None = None,
     ) -> None:
-        """Take the planner's models; ``open_judge`` makes judges of two bodies, and ``bodies`` keeps them for later.
+        """``open_judge`` makes judges of two bodies; ``bodies`` keeps them.
 
-        Judgements and values of an ``earlier`` walk on the same inputs are kept for regions that start from the same
-        values.
+        Judgements and values of an ``earlier`` walk on the same inputs are kept for regions that
+        start from the same values.
         """
         self._planner, self._tolerate = planner, tolerate
         self._bodies = BodyJudges(bodies, open_judge)
@@ -159,7 +158,7 @@ class RegionWalk:
         self._weighed: dict[tuple[Place, Place], Weighing] = {}
 
     def run(self) -> None:
-        """Judge all regions; make new plans until one can be followed to its end."""
+        """Judge all regions, with new plans until one holds to its end."""
         known = self._planner.changes
         while True:
             plan = self._planner.make_plan()
@@ -180,14 +179,12 @@ class RegionWalk:
                 self._bodies.clear()
 
     def list_without_bodies(self) -> dict[tuple[Place, Place], _Judged]:
-        """Return the judgements that do not rely on bodies: bodies were compared for pairs that may
-        be refuted later.
-        """
+        """Return judgements without bodies: pairs behind these may be refuted later."""
         owners = {owner for owner, *_ in self._bodies.reports}
         return {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
 
     def list_regions(self) -> tuple[list[Region], list[RegionReport]]:
-        """Return the judged regions of the plan, and the reports of bodies in them."""
+        """Return the plan's regions, and the reports of their bodies."""
         regions: list[Region] = []
         inner: dict[Owners, list[RegionReport]] = {}
         for cone in self.plan.cones:
@@ -206,11 +203,14 @@ class RegionWalk:
         return regions, list(chain(*inner.values()))
 
     def list_departed(self) -> list[tuple[Cone, int]]:
-        """Return the regions that depart, each with the number of the inputs on which it departs most."""
+        """List departing regions, each with the number of its worst inputs."""
         return [(cone, each.draw) for cone, each in self._list_judged() if each.departs]
 
     def list_unexplained(self, *, at_heads: bool = False) -> list[Cone]:
-        """Return inner regions that depart or would on other inputs; ``at_heads`` regions at heads that only would."""
+        """List inner regions that depart, or would on other inputs.
+
+        With ``at_heads`` list those at heads that would on other inputs.
+        """
         apart = [
             cone
             for cone, each in self._list_judged()
@@ -219,7 +219,7 @@ class RegionWalk:
         return [cone for cone in apart if any(map(self._planner.is_head, cone.ends)) == at_heads]
 
     def find_equal(self) -> dict[Place, Entry]:
-        """Return pairs of equal values inside undecided regions that are large or have a body that was not compared."""
+        """Pair equal values in undecided regions that are large or have uncompared bodies."""
         judged = [
             (cone, each.region) for cone, each in self._list_judged() if not each.region.is_weighed
         ]
@@ -238,10 +238,10 @@ class RegionWalk:
         ]
 
     def explains(self, part: Cone, earlier: RegionWalk) -> bool:
-        """Return whether the region joined from ``part`` agrees, even on inputs of other signs and magnitudes.
+        """Whether the region joined from ``part`` agrees, even on other signs and magnitudes.
 
-        Different weights of nearly equal values in an ``earlier`` walk need weights to explain them, unless one scale
-        or shift does.
+        A fault in weights of an ``earlier`` walk needs weights to explain it, unless ``part`` only
+        scales and shifts.
         """
         nodes = {*part.left, *part.right}
         cones = [
@@ -260,17 +260,17 @@ class RegionWalk:
         return self._judged.get(get_places(cone.ends[0]))
 
     def _list_kept(self, plan: RegionPlan) -> Iterator[tuple[tuple[Place, Place], _Judged]]:
-        """Yield judgements that remain valid in a new plan: both sides start from the same values as before."""
+        """Yield judgements of regions that start from the same values in a new plan."""
         for cone in plan.cones:
             start = _describe_start(plan, cone)
             for key in map(get_places, cone.ends):
-                # The old plan may have taken two values for one start, or lacked a value that now exists.
+                # The old plan may have merged starts, or lacked a value.
                 judged = self._judged.get(key)
                 if judged and judged.start == start and not judged.region.reason:
                     yield key, judged
 
     def _follow(self) -> PlanChanges:
-        """Judge the remaining regions; return changes where the plan does not hold."""
+        """Judge the remaining regions; return contradictions."""
         changes = PlanChanges()
         self._weigh()
         for values in chain(*self.draws):
@@ -292,9 +292,7 @@ class RegionWalk:
         return changes
 
     def _weigh(self) -> None:
-        """Weigh the regions; a region that is the same for every input is thereby judged, as values
-        would add nothing.
-        """
+        """Judge regions whose weights decide for every input."""
         fed = set(chain(*(values.inputs for draw in self.draws for values in draw)))
         weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks, fed)
         self._weighed, self._weigher = {}, weigher
@@ -304,7 +302,7 @@ class RegionWalk:
             weighed = weigher.weigh(cone) or weigh_integers(weigher, cone)
             if weighed is None:
                 continue
-            # Different weights may belong to two values that were paired wrongly, and a run shows more than types do.
+            # Wrongly paired values may have different weights: a run shows more.
             if (
                 weighed.unlike
                 or weighed.needs_shapes
@@ -321,7 +319,7 @@ class RegionWalk:
         return left is not None and left == right
 
     def _schedule(self) -> list[_Step]:
-        """Return the steps of unjudged regions and of earlier regions whose values these need."""
+        """Plan unjudged regions, and earlier ones whose values these need."""
         steps: list[_Step] = []
         makers: dict[int, int] = {}
         for number, cone in enumerate(self.plan.cones):
@@ -341,7 +339,7 @@ class RegionWalk:
         return [steps[number] for number in sorted(wanted)]
 
     def _recall(self, step: _Step) -> bool:
-        """Restore the values of a step from an earlier plan; return whether all were kept."""
+        """Restore a step's values from an earlier plan; return whether all were kept."""
         pairs = list(zip(chain(*self.draws), step.parts * len(self.draws), strict=True))
         if not all(
             get_place(entry) in values.kept for values, part in pairs for entry in part.targets
@@ -357,9 +355,9 @@ class RegionWalk:
         return True
 
     def _make_step(self, cone: Cone, makers: Mapping[int, int]) -> _Step:
-        """Return the step of a region; ``makers`` has the terms that earlier steps compute.
+        """Make a region's step; ``makers`` has terms of earlier steps.
 
-        Starts of both sides are kept for later regions, so that few operators are computed twice.
+        Common starts are kept for later regions, so that few operators are computed twice.
         """
         starts = [
             {t: e for t, e in self.plan.list_starts(cone, side).values() if e.node.op}
@@ -379,7 +377,7 @@ class RegionWalk:
         )
 
     def _judge(self, step: _Step) -> None:
-        """Compute both sides of a region, and judge it if it is not judged yet.
+        """Compute both sides of a region, and judge it unless already judged.
 
         Raises:
             InputError: the backend rejects one of its sides.
@@ -414,15 +412,15 @@ class RegionWalk:
         self._judged.update(dict.fromkeys(map(get_places, cone.ends), judged))
 
     def _compute(self, step: _Step, draw: Sequence[ModelValues]) -> list[list[list[Any]]]:
-        """Return both sides' targets computed from the left model's values and, if they differ, from the right model's.
+        """Compute both sides from the left model's values and, if these differ, from the right's.
 
-        Values that a side computes from its own model's values are kept.
+        Values from a side's own model are kept.
         """
         left, right = draw
         cases = [[own.compute(part, left) for part, own in zip(step.parts, draw, strict=True)]]
         targets = zip(step.parts[0].targets, cases[0][0], strict=True)
         closed = {get_place(entry) for entry, value in targets if not is_array(value)}
-        # Sequences and optional values cannot be fed to a session, so regions start before them.
+        # Sequences and optional values cannot be fed, so regions start before them.
         if closed - {get_place(end[0]) for end in step.cone.ends if self._planner.is_head(end)}:
             raise _Contradiction(PlanChanges(closed=closed))
         if any(right.by_term[term] is not left.by_term[term] for term in step.list_touched()):
@@ -442,11 +440,12 @@ class RegionWalk:
     def _compare_end(
         self, cone: Cone, end: Pair, values: tuple[Any, Any], source: int, number: int
     ) -> Region:
-        """Judge a region by one of its ends; both values of the end were computed from values of side ``source``."""
+        """Judge a region by an end that both sides computed from values of side ``source``."""
         left, right = values
         are_arrays = is_array(left) and is_array(right)
         dtypes = {str(left.dtype), str(right.dtype)} if are_arrays else set()
-        # If no type was inferred, only the run shows the dtype; consumers on the right get the value in their dtype.
+        # Without inferred types, the run shows the dtype, and right consumers get the value in
+        # theirs.
         if len(dtypes) == 2 and dtypes <= FLOATS and self.plan.right.key(end[1])[0] == "cut":
             raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): str(right.dtype)}))
         wanted, value = values[source], values[1 - source]
@@ -459,7 +458,7 @@ class RegionWalk:
         ):
             region = judge_region(cone, value, wanted, msgspec.structs.replace(tolerance, atol=1.0))
             region = msgspec.structs.replace(region, one_step=True)
-        # Callers get outputs by name, so these must not move; an inner name may stand for a different value.
+        # Outputs must not move: callers get them by name. An inner name may mean another value.
         if are_arrays and not region and source == 0 and not self._planner.is_head(end):
             moved = find_moved(
                 self._planner, self.plan, self.draws[number], cone, end, values, self._tolerate
@@ -471,12 +470,11 @@ class RegionWalk:
         return region
 
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
-        """Complete a region judged by values with hidden differences, or with a judgement for every input."""
         same = self._decide(step, region, is_same=is_same)
         return self._find_hidden(step, region, is_same=is_same) if same is None else same
 
     def _decide(self, step: _Step, region: Region, *, is_same: bool) -> Region | None:
-        """Judge a region for every input by its weights, or by the movement of labels; None if neither decides."""
+        """Judge a region for every input by weights or moved labels; None if neither decides."""
         weighed = self._weighed.get(get_places(step.cone.ends[0]))
         if weighed is not None and weighed.unlike:
             return msgspec.structs.replace(region, unlike=weighed.unlike)
@@ -492,11 +490,11 @@ class RegionWalk:
         )
 
     def _find_hidden(self, step: _Step, region: Region, *, is_same: bool) -> Region:
-        """Return a region that is judged by its values with what equal values hide."""
+        """Add what equal values hide to a region."""
         cone = step.cone
         if any(node.subgraphs for node in chain(*cone.sides)):
             step.close()
-        # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
+        # Terms differ but bits agree: either the change does not show, or there is none.
         entered, learned = self._enter_bodies(cone)
         rest = cone.leave_out(
             entered
@@ -505,7 +503,7 @@ class RegionWalk:
             step, learned, needs_ranks=is_same and is_alike(rest, apart=("Identity", "_copy"))
         )
         unentered = [node for node in chain(*rest.sides) if node.subgraphs]
-        # Of such an If, a run compares one body at most: the report counts over all rounds.
+        # A run compares at most one body of such an If: the report counts over all rounds.
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
         hidden = self._name_hidden(
             step, rest, unentered, is_same=is_same, can_try=bool(region) and not entered
@@ -521,13 +519,13 @@ class RegionWalk:
     def _name_hidden(
         self, step: _Step, rest: Cone, unentered: Sequence[Node], *, is_same: bool, can_try: bool
     ) -> str:
-        """Return what equal values hide, empty where nothing; other inputs are tried where they ``can_try`` it.
+        """Describe what equal values hide; try other inputs with ``can_try``.
 
-        ``rest`` has the operators that were not judged by themselves. Raises a contradiction where
-        a name may pair wrongly.
+        Operators in ``rest`` were not judged by themselves. Raises a contradiction where a name may
+        pair wrongly.
         """
         is_like = is_same and is_alike(rest) and not has_other_meanings(self.plan, rest)
-        # A body that its operator always computes had its chance to show a difference.
+        # A body that always runs would have shown a difference.
         is_chosen = any(map(chooses_bodies, unentered))
         if is_like and (is_chosen or has_other_values(self.plan, rest)):
             return "attributes, constants, functions or bodies differ"
@@ -541,9 +539,8 @@ class RegionWalk:
         return hidden
 
     def _learn(self, step: _Step, learned: PlanChanges, *, needs_ranks: bool) -> None:
-        """Raise a contradiction if a region has revealed changes for the next plan."""
         if needs_ranks:
-            # Identities of reshapes and transposes need ranks; a run shows ranks that do not follow from the inputs.
+            # Identities of reshapes and transposes need ranks; only a run may know these.
             step.close()
             learned.ranks.update(self.find_ranks(self.plan, [step.cone]))
         if self._planner.changes.lacks(learned):
@@ -552,9 +549,7 @@ class RegionWalk:
     def _make_trial(
         self, step: _Step, number: int = -1, tolerance: Tolerance | None = None
     ) -> Trial:
-        """Return the trial of a region on a set of inputs, by default the last, with more samples,
-        and its tolerance.
-        """
+        """Make a trial on a set of inputs, by default the last: it has more samples."""
 
         def read(term: int) -> Any:
             value = self.draws[number][0].by_term.get(term)
@@ -565,7 +560,7 @@ class RegionWalk:
         return Trial(self._planner.sides, self.plan, step.cone, step.parts, inputs, read, tolerate)
 
     def find_ranks(self, plan: RegionPlan, cones: Iterable[Cone]) -> dict[Place, int]:
-        """Return the ranks of the starts of either side of regions if they do not follow from the model's inputs.
+        """Measure ranks of regions' starts that do not follow from the model's inputs.
 
         Raises as :func:`compute_part`.
         """
@@ -583,10 +578,7 @@ class RegionWalk:
         )
 
     def _enter_bodies(self, cone: Cone) -> tuple[set[Node], PlanChanges]:
-        """Judge the bodies of operators in a region separately.
-
-        Returns the operators of either side with judged bodies, and the proofs for their values.
-        """
+        """Judge bodies of operators; return these operators, and proofs for their values."""
         entered: set[Node] = set()
         learned = PlanChanges()
         for owners in pair_owners(self.plan, cone):
@@ -599,7 +591,7 @@ class RegionWalk:
             a, b, outputs = owners
             entered |= {a, b}
             self._bodies.judge(owners, pairs, self._tolerate)
-            # Exact bodies prove the outputs for every input, so the next plan does not need a region for them.
+            # Exact bodies prove the outputs: the next plan needs no region for them.
             if self._bodies.are_exact(owners):
                 learned.proved.update({(a, i): Entry(b, j) for i, j in outputs})
         return entered, learned
@@ -608,7 +600,6 @@ class RegionWalk:
         return self._find_values([entry], number)[0]
 
     def _find_values(self, entries: Sequence[Entry], number: int = -1) -> list[Any]:
-        """Compute values of the left side again on a set of inputs, by default the last."""
         inputs = self.draws[number][0].inputs
         computed = [entry for entry in entries if get_place(entry) not in inputs]
         values = compute_part(self._planner.sides[0].model, computed, inputs) if computed else []
@@ -617,7 +608,7 @@ class RegionWalk:
 
 
 def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
-    """Whether two arrays are lists of sizes or places with different lengths; no fault turns one into the other."""
+    """Whether arrays are sizes of different lengths: no fault explains that."""
     return (
         wanted.dtype.kind == value.dtype.kind == "i"
         and wanted.ndim == value.ndim == 1
@@ -626,7 +617,7 @@ def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
 
 
 def _describe_start(plan: RegionPlan, cone: Cone) -> _Start:
-    """Return the basis of a judgement: the operators of both sides, and the left value for each start on the right."""
+    """Return both sides' operators, and left values of right starts."""
     sources = plan.list_sources(cone)
     starts = {
         place: (get_place(source), plan.find_dtype(entry))

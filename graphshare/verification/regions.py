@@ -1,7 +1,7 @@
-"""Judge two models region by region: both sides of a region compute from the same values of either model.
+"""Judge two models region by region: both sides of a region compute from either model's values.
 
-Exact parts are not compared. The rest is cut into regions (:mod:`.region_plan`); a walk computes and compares them
-(:mod:`.region_walk`).
+Exact parts are not compared. A walk (:mod:`.region_walk`) compares the regions of the rest
+(:mod:`.region_plan`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _JOINS = 4
 
 
 class Departure(msgspec.Struct, frozen=True, eq=False):
-    """A region that departs on ``feeds``, values of inputs by their names on the left."""
+    """A region that departs on ``feeds``, values by input names on the left."""
 
     planner: Planner
     plan: RegionPlan
@@ -53,9 +53,9 @@ class Departure(msgspec.Struct, frozen=True, eq=False):
 
 
 class Judge:
-    """Compares two models with paired heads and inputs, by terms, and on inputs region by region.
+    """Compares two models with paired heads and inputs, by terms, then by regions on inputs.
 
-    ``departures`` are the regions that depart on the last inputs.
+    ``departures`` are of the last inputs.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Judge:
         *,
         compares_outputs: bool = False,
     ) -> None:
-        """Take both models; ``inputs`` has the name on the right of each input of the left one.
+        """``inputs`` maps left to right names.
 
-        With ``compares_outputs`` the caller compares the outputs on the inputs of :meth:`judge`, so their shapes are
-        known to be equal.
+        With ``compares_outputs`` the caller compares outputs on the inputs of :meth:`judge`, so
+        their shapes are known to be equal.
         """
         self._planner, self._inputs, self._compares_outputs = (
             Planner(left, right, heads, inputs),
@@ -82,28 +82,27 @@ class Judge:
         self.departures: Sequence[Departure] = ()
 
     def find_exact(self) -> RegionReport | None:
-        """Return the report of two models if every operator is exact, else None."""
+        """Report two models if every operator is exact, else return None."""
         if self._plan is None:
             self._plan = self._planner.make_plan()
-            # Terms may be enough. Facts need inference of types and a run of the constants, so they come second.
+            # Facts need type inference and a run of the constants; terms may be enough.
             while self._plan is not None and self._plan.cones:
                 self._planner.read_facts()
                 self._plan = self._planner.make_plan()
                 planner = self._choose_bodies()
                 if planner is None:
                     break
-                # A body that replaces its If adds names to pair, and may contain further Ifs on constants.
+                # A body that replaces its If adds names, and may contain further Ifs on constants.
                 planner.defined += self._planner.defined
                 self._planner = planner
             if self._plan is not None and self._plan.cones:
-                # Names that stand for different values would separate equal terms.
                 plan = self._planner.make_plan(by_name=False)
                 self._plan = plan if plan is not None and not plan.cones else self._plan
         is_exact = self._plan is not None and not self._plan.cones and not self._planner.defined
         return self._report(self._plan, []) if is_exact and self._plan is not None else None
 
     def _choose_bodies(self) -> Planner | None:
-        """Return a planner for models without Ifs on constants; None if there is no such If in only one model."""
+        """Replace Ifs on constants if only one model has them; None without such an If."""
         assert self._plan is not None
         sides = self._planner.sides
         decided = [
@@ -121,8 +120,8 @@ class Judge:
     def judge(self, draws: Sequence[Feeds], tolerate: Tolerate) -> RegionReport | None:
         """Judge all regions on sets of inputs; None without a normal form.
 
-        A set has the values of both sides, by each side's input names. A region departs if it does on the values of
-        either side, for any of the sets.
+        A set has both sides' values by their own input names. A region departs if it does on either
+        side's values, for any set.
         """
         exact = self.find_exact()
         if exact is not None or self._plan is None:
@@ -153,11 +152,10 @@ class Judge:
         return self._report(walk.plan, regions, inner)
 
     def weigh(self) -> RegionReport | None:
-        """Judge all regions only by weights, without values; None if weights do not decide all of them.
+        """Judge all regions by weights, without values; None if these do not decide all of them.
 
         Raises MemoryLimitError.
         """
-        # Facts need inference of types and a run of the constants, so they come second.
         plan = self._planner.make_plan()
         report = None if plan is None else self._weigh_plan(plan)
         if plan is None or report is not None:
@@ -169,9 +167,9 @@ class Judge:
     def _weigh_without_names(
         self, walk: RegionWalk | None = None, *, knows_shapes: bool = False
     ) -> RegionReport | None:
-        """Judge two models as a single expression only by weights; None if weights do not show that they are equal.
+        """Judge both models as one expression by weights; None unless these show equality.
 
-        Ranks that do not follow from the inputs are taken from the values of a ``walk``.
+        Ranks may come from the values of a ``walk``.
         """
         plan = self._planner.make_plan(by_name=False)
         assert plan is not None
@@ -182,7 +180,7 @@ class Judge:
         return None if report is None or not report else report
 
     def _weigh_plan(self, plan: RegionPlan, *, knows_shapes: bool = False) -> RegionReport | None:
-        """Judge the regions of a plan by their weights; None if weights do not decide all of them.
+        """Judge a plan's regions by weights; None if these do not decide all of them.
 
         With ``knows_shapes`` the shapes of all ends are known to be equal.
         """
@@ -211,12 +209,12 @@ class Judge:
     ) -> RegionWalk:
         """Return a walk without wrong pairs; ``cones`` are regions with pairs that may be wrong.
 
-        An inner region that departs, or would on other inputs, is joined with its readers; a region at a head is joined
-        with the operators that compute its equal starts. If both sides of the joined region agree, even on other
-        inputs, the values were not meant to be equal. If they agree only on the drawn inputs, something such as a Relu
-        hides the difference; if they disagree, the difference reaches further. In both cases the region departs. Values
-        that are equal by chance, such as an Abs of positive numbers, cause further wrong pairs after them, and these
-        are joined as well.
+        An inner region that departs, or would on other inputs, is joined with its readers; a region
+        at a head, with the operators that compute its equal starts. If the joined sides agree, even
+        on other inputs, the values were not meant to be equal. If they agree only on the drawn
+        inputs, something such as a Relu hides the difference; if they disagree, it reaches further.
+        In both cases the region departs. Values equal by chance, such as an Abs of positive
+        numbers, cause further wrong pairs after them, and these are joined as well.
         """
         known = self._planner.changes
         pairs = {cone: set(own) for cone, own in cones.items()}
@@ -258,7 +256,7 @@ class Judge:
 
 
 def tolerate_region(dtype: str, chosen: Tolerance) -> Tolerate:
-    """Return a function for the tolerance of an end: by ``dtype`` if given, else by the coarser dtype of its values."""
+    """Return a tolerance for ends, by ``dtype`` or else the values' coarser one."""
 
     def tolerate(wanted: Any, value: Any) -> Tolerance:
         coarsest = dtype or find_coarsest(

@@ -1,4 +1,4 @@
-"""The report of ``verify`` and ``compare``: branches with their stages in words, and the verdict in one line."""
+"""The report of ``verify`` and ``compare``: branches with their stages, and a one-line verdict."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class ParameterResult(msgspec.Struct, frozen=True):
-    """A parameter of the reference and its twin, by name; ``how`` they compare, and ``detail`` on the difference."""
+    """How a parameter of the reference compares with its counterpart, both by name."""
 
     reference: str
     parameter: str
@@ -62,12 +62,13 @@ class ParameterResult(msgspec.Struct, frozen=True):
 
 
 class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
-    """The comparison of one branch with the reference; ``rounds`` has the values of each run, ``training`` the step's.
+    """The comparison of one branch with the reference; ``rounds`` has the values of each run.
 
-    Each engine has its own rounds; ``engines`` compares the outputs of all engines with the first's. ``tolerance`` is
-    the rule by which values were compared, or None. ``regions`` has, for each run of two models that are not one graph,
-    the exact operators and the judged regions; with ``is_exact`` all operators are exact, for every input. With
-    ``is_record`` the reference is a record, and inner outputs count as much as outputs.
+    Each engine has its own rounds; ``engines`` compares all with the first. ``tolerance`` is the
+    rule by which values were compared, or None. ``regions`` has, for each run of two models that
+    are not one graph, the exact operators and the judged regions; with ``is_exact`` all operators
+    are exact, for every input. With ``is_record`` the reference is a record, and inner outputs
+    count as much as outputs.
     """
 
     reference: str
@@ -87,18 +88,18 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def is_weighed(self) -> bool:
-        """Whether everything that is not exact is the same for every input by its weights."""
+        """Whether weights show everything inexact to be equal for every input."""
         regions = [region for each in self.regions for region in each.regions]
         is_told_apart = bool(regions) or any(each.defined for each in self.regions)
         return is_told_apart and all(region.is_weighed for region in regions)
 
     @property
     def title(self) -> str:
-        """Return the name of the branch in reports."""
+        """The branch's name in reports."""
         return self.branch or "(original)"
 
     def list_stages(self, *verdicts: Verdict) -> list[Stage]:
-        """Return the stages with these verdicts that affect the verdict of the branch."""
+        """Return stages with these verdicts that affect the branch's verdict."""
         shows_more = () if self.is_record else SHOWS_MORE
         return [
             stage
@@ -108,9 +109,9 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Reduction(ShortRepr, msgspec.Struct, frozen=True):
-    """The smallest parts that show a difference: the written files, the operators of both, and how to run them.
+    """The smallest parts that show a difference: files, both sides' operators, a command.
 
-    ``inputs`` has the shapes of inputs by name, ``verdict`` is the verdict on the files.
+    ``inputs`` has shapes by name, ``verdict`` is about the files.
     """
 
     files: tuple[str, ...]
@@ -122,10 +123,9 @@ class Reduction(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Report(ShortRepr, msgspec.Struct, frozen=True):
-    """All branches.
+    """All branches. Without comparisons it is a failure.
 
-    A report without comparisons is a failure. ``reduced`` is set if a difference was written as
-    files.
+    ``reduced`` is set if a difference was written as files.
     """
 
     branches: tuple[BranchReport, ...]
@@ -137,7 +137,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> Outcome:
-        """Return the outcome: the worst of all branches."""
+        """The worst outcome of all branches."""
         failed = {stage.name for _, stage in self.list_stages("fails")}
         if failed:
             return "not proved" if failed <= _NOT_PROVED else "not equal"
@@ -145,7 +145,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def rung(self) -> str:
-        """Return the weakest rung of any output."""
+        """The weakest rung of any output."""
         outcome = self.outcome
         if outcome == "equal" and all(branch.is_exact for branch in self.branches):
             return "exact"
@@ -166,7 +166,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """Return the result in one line."""
+        """The result in one line."""
         outcome = self.outcome
         if outcome == "equal":
             return self._describe_equality()
@@ -179,14 +179,14 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the stages of each branch and the verdict, as the command prints them."""
+        """The stages of each branch and the verdict, as the command prints them."""
         return "\n".join("".join(text for _, text in line) for line in format_report(self))
 
     def __str__(self) -> str:
         return self.text
 
     def list_stages(self, *verdicts: Verdict) -> list[tuple[BranchReport, Stage]]:
-        """Return the stages with these verdicts that affect the outcome, each with its branch."""
+        """Return stages with these verdicts that affect the outcome, with their branches."""
         return [
             (branch, stage) for branch in self.branches for stage in branch.list_stages(*verdicts)
         ]
@@ -227,7 +227,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return f"{how} {self.rung}" if first.branch == OTHER_MODEL else how
 
     def _describe_failures(self) -> str:
-        """Name the failed stages, or describe the effect of training if only training separates the branches."""
+        """Name failed stages; if only training separates the branches, its effect."""
         failed = self.list_stages("fails")
         trained = [
             branch.training
@@ -240,7 +240,6 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return f"NOT EQUAL: {', '.join(f'{stage.name} of {branch.branch}' for branch, stage in failed)}"
 
     def _describe_gap(self) -> str:
-        """Describe the differences that equal outputs do not show."""
         names = {stage.name for _, stage in self.list_stages("fails")}
         if "regions" in names:
             _, _, departed = merge_rounds(
@@ -258,7 +257,6 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return "the models differ, and their values were not computed"
 
     def _repr_html_(self) -> str:
-        """Return the stages of each branch as a table for notebooks."""
         rows = [(b.title, s.name, s.verdict, s.summary) for b in self.branches for s in b.stages]
         table = Table(("branch", "stage", "verdict", "what was found"), rows)
         return format_html(
@@ -291,7 +289,7 @@ def structure_stage(pairing: Pairing) -> Stage:
 
 
 def exact_stage(report: RegionReport) -> Stage:
-    """Return stage 1 of two models that are exact: the identities, and how often each was used."""
+    """Return stage 1 of two exact models: the identities and their counts."""
     used = ", ".join(f"{name} {count}" for name, count in sorted(report.identities.items()))
     details = (f"identities: {used}",) if used else ()
     return Stage(
@@ -302,7 +300,10 @@ def exact_stage(report: RegionReport) -> Stage:
 def parameter_stage(
     pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()
 ) -> Stage:
-    """Return stage 2: each pair of parameters; with ``no_file`` values are unknown. ``tied`` says how much is tied."""
+    """Return stage 2: pairs of parameters; ``tied`` says how much is tied.
+
+    ``no_file`` means that values are unknown.
+    """
     count = Counter(pair.how for pair in pairs)
     wrong = tuple(
         f"{p.left.name!r} and {p.right.name!r}: {p.detail}"
@@ -397,7 +398,6 @@ def _fail_outputs(
     firsts: Sequence[str],
     start: str = "",
 ) -> Stage:
-    """Return a stage with all outputs that are ``apart`` and the earliest inner difference of all runs."""
     count = format_count(max(len(run.outputs) for run in runs), "output")
     return Stage(
         name,
@@ -408,9 +408,9 @@ def _fail_outputs(
 
 
 def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
-    """Return the stage of the inner outputs of all rounds; it names the first difference in topological order.
+    """Return the stage of inner outputs, naming the first difference in topological order.
 
-    ``missing`` is the number of inner outputs without a counterpart.
+    ``missing`` counts inner outputs without a counterpart.
     """
     more = f"; {missing} not recorded" if missing else ""
     layers = [(values, layer) for values in rounds for layer in values.layers]
@@ -434,7 +434,6 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
 
 
 def _summarize(runs: Sequence[Sequence[OutputComparison | InnerComparison]], noun: str) -> str:
-    """Return the number of distinct outputs compared, the number of runs, and the largest difference."""
     compared = [[output.comparison for output in run] for run in runs if run]
     identical = sum(
         all(comparison.identical for comparison in each) for each in zip(*compared, strict=False)
@@ -453,7 +452,7 @@ def _describe_first(inner: InnerComparison, sizes: str) -> str:
 
 
 def _sizes(values: Values) -> str:
-    """Name the branch whose sizes were used if sizes differ, and the engine unless it is numpy."""
+    """Name the sizes' branch if these differ, and the engine unless it is numpy."""
     return ("" if values.engine == REFERENCE else f", in {values.engine}") + _name_owners(
         [values], ","
     )
@@ -467,7 +466,7 @@ def _name_owners(rounds: Sequence[Values], mark: str) -> str:
 
 
 def describe_difference(comparison: Comparison) -> str:
-    """Return the reason for a difference, and its size if that is a number."""
+    """Return a difference's reason, and its size if that is a number."""
     if comparison.max_abs == float("inf"):
         return comparison.reason
     return (
@@ -513,7 +512,7 @@ _MARKS = {"holds": "ok", "fails": "FAIL", "unknown": "?", "skipped": "skip"}
 
 
 def format_report(report: Report) -> Iterator[list[tuple[str, str]]]:
-    """Yield lines of parts, each with its meaning: the verdict of a stage, the outcome of the report, or nothing."""
+    """Yield lines of parts, each with a stage's verdict, the outcome, or nothing."""
     for branch in report.branches:
         names = (
             f"{branch.reference or '(original)'} and {branch.branch}"

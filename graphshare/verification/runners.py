@@ -1,4 +1,4 @@
-"""Sources of values to compare: a computation for given inputs, a part of another run, and existing values."""
+"""Sources of values to compare: a computation, a part of another run, and existing values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ABSENT = object()
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Stands for the outputs of a side that rejects its inputs with an ``error``."""
+    """Stands for outputs if a side rejects its inputs with an ``error``."""
 
     error: InputError | RefusedError
 
@@ -58,8 +58,8 @@ def try_run(
 class Runner(ABC):
     """Computes one side of a comparison, for fixed inputs.
 
-    ``title`` names it in messages, ``engine`` names its engine, and ``variables`` are values of variables to compare.
-    ``peak_bytes`` is the peak memory of its computed values.
+    ``title`` is for messages, ``variables`` are values to compare, ``peak_bytes`` is the peak
+    memory of computed values.
     """
 
     title: str = ""
@@ -69,23 +69,25 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self) -> Sequence[Any]:
-        """Return the outputs; they are computed only once."""
+        """Return the outputs, computed once."""
 
     @abstractmethod
     def watch(self, look: Look) -> None:
-        """Call ``look`` with each node, output index and value, in topological order; values may be
-        overwritten later.
+        """Call ``look`` with each node, output index and value, in topological order.
+
+        Values may be overwritten later.
         """
 
     def label(self, node: Node, index: int) -> str:
-        """Return the name of an inner output as a reference."""
+        """Name an inner output of a reference."""
         return node.name
 
 
 class ComputationRunner(Runner):
     """A computation for ``values`` of its variables, with ``outputs`` if already computed.
 
-    ``seed`` is for operators that draw numbers. With ``by_output`` inner outputs have their own names.
+    ``seed`` is for operators that draw numbers. With ``by_output`` inner outputs have their own
+    names.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class ComputationRunner(Runner):
         self._seed, self._by_output = seed, by_output
 
     def run(self) -> Sequence[Any]:
-        """Return the outputs. Raises RefusedError if the computation fails."""
+        """Return the outputs. Raises RefusedError."""
         if self._outputs is None:
             done = self.computation.run(self.values, seed=self._seed)
             self._outputs, self.peak_bytes = done.outputs, done.peak_bytes
@@ -122,7 +124,7 @@ class ComputationRunner(Runner):
 
 
 class PartRunner(Runner):
-    """Some outputs of another run, the outputs of one branch, by their ``places``."""
+    """Outputs of another run by their ``places``, such as one branch's."""
 
     def __init__(self, whole: Runner, places: Sequence[int]) -> None:
         self.engine = whole.engine
@@ -130,16 +132,16 @@ class PartRunner(Runner):
 
     def run(self) -> Sequence[Any]:
         outputs = self._whole.run()
-        # The memory of the whole run: the parts of a batch cannot be measured separately.
+        # Of the whole run: parts of a batch cannot be measured.
         self.peak_bytes = self._whole.peak_bytes
         return [outputs[place] for place in self._places]
 
     def watch(self, look: Look) -> None:
-        """Do nothing: the inner values of a single branch are unknown."""
+        """Do nothing: a single branch's inner values are unknown."""
 
 
 class RecordRunner(Runner):
-    """Existing values of a record or of a finished run: ``outputs``, and ``inner`` values with names, by place."""
+    """Values of a record or a finished run: ``outputs``, and named ``inner`` values by place."""
 
     def __init__(
         self, title: str, outputs: Sequence[Any], inner: Mapping[Place, tuple[str, Any]] = EMPTY
@@ -159,7 +161,7 @@ class RecordRunner(Runner):
 
 
 class Round(msgspec.Struct, frozen=True, eq=False):
-    """One set of inputs, at the sizes of the branch ``sizes_of``: by engine the reference and its counterpart."""
+    """One set of inputs, at the sizes of ``sizes_of``: reference and counterpart by engine."""
 
     runners: Mapping[str, tuple[Runner, Runner]]
     sizes_of: str | None = None

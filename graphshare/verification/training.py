@@ -1,7 +1,7 @@
-"""Stage 4: train both branches together for one step, to distinguish tied parameters from copied ones.
+"""Stage 4: train both branches together for one step, to distinguish tied from copied parameters.
 
-Branches with equal outputs may still drift apart once trained. On equal inputs both must stay equal; on different
-inputs per branch tied parameters stay one array, while copied ones diverge.
+Branches with equal outputs may drift apart once trained. On equal inputs both must stay equal; on
+different ones tied parameters stay one array, while copies diverge.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _OTHER_SEED = 7919  # far from the seeds of rounds, so that inputs of the second
 
 
 class TrainedPair(msgspec.Struct, frozen=True):
-    """A parameter or state of the reference and its twin.
+    """A parameter or state of the reference and its counterpart.
 
-    ``fate`` is ``tied`` (one node), ``drifts`` (different inputs separate them), ``stays`` (copied, but this step did
-    not separate them) or ``frozen`` (copied, and both have a learning rate of 0). ``changed`` is the largest change of
-    the reference's value in the step on different inputs; ``equal_inputs`` and ``different_inputs`` are the largest
-    differences of the two after these steps.
+    ``fate`` is ``tied`` (one node), ``drifts`` (different inputs separate them), ``stays`` (copied,
+    but not separated by this step) or ``frozen`` (copied, both with a learning rate of 0).
+    ``changed`` is the reference's largest change in the step on different inputs; ``equal_inputs``
+    and ``different_inputs`` are the largest differences of the two after these steps.
     """
 
     reference: str
@@ -52,7 +52,7 @@ class TrainedPair(msgspec.Struct, frozen=True):
 
 
 class TrainedOutput(msgspec.Struct, frozen=True):
-    """Means of an output and its twin, before and after a step on equal inputs. ``comparison`` is made afterwards."""
+    """Means of an output and its counterpart, before and after a step on equal inputs."""
 
     reference: str
     output: str
@@ -76,17 +76,17 @@ class Training(msgspec.Struct, frozen=True):
 
     @property
     def is_tied(self) -> bool:
-        """Whether there is no copied parameter that could drift."""
+        """Whether no copied parameter could drift."""
         return all(pair.auxiliary or pair.fate in ("tied", "frozen") for pair in self.pairs)
 
     @property
     def drifting(self) -> tuple[TrainedPair, ...]:
-        """Return the pairs of parameters that will drift."""
+        """The pairs of parameters that will drift."""
         return tuple(pair for pair in self.pairs if pair.fate == "drifts" and not pair.auxiliary)
 
 
 class TrainingData(msgspec.Struct, frozen=True, eq=False):
-    """The values of all variables at the start of a step, and the shapes of outputs if these are already inferred."""
+    """All variables' values at the start of a step, and output shapes if already inferred."""
 
     values: Mapping[Node, Array]
     shapes: Mapping[Node, Sequence[Shape]] | None = None
@@ -101,10 +101,11 @@ def train_branches(
     computations: tuple[Computation, Computation],
     options: ProofOptions,
 ) -> Training:
-    """Train one step on equal inputs, and one with separate inputs (fed or seeded) for the second branch.
+    """Train one step on equal inputs, and one with separate inputs for the second branch.
 
-    If all data is shared, the second branch gets different labels: otherwise copies would look like ties. ``draws`` are
-    the first sets of inputs: one for both branches, or one with the sizes of each.
+    Separate inputs are fed or seeded. If all data is shared, the second branch gets different
+    labels, or copies would look like ties. ``draws`` are the first sets of inputs: one for both
+    branches, or one with the sizes of each.
     """
 
     def complete(draw: Draw) -> list[tuple[Mapping[Node, Array], Inference]]:
@@ -114,11 +115,11 @@ def train_branches(
 
     (left, inference), (right, right_inference) = complete(draws[0])
     (own_left, own_inference), (_, own_right_inference) = complete(draws[-1])
-    # The backward pass needs the values of the forward pass, so all of them are kept.
+    # The backward pass needs all values of the forward pass.
     check_memory(inference.nodes, pair.left, inference, left, keeps_all=True)
     equal, roles = {**right, **left}, side.roles
     inputs = [(a, b) for a, b in pairing.variables if not side.is_parameter(a, b)]
-    # Only inputs that only the second branch reads may differ: a shared input trains both branches alike.
+    # A shared input trains both branches alike.
     of_its_own = [(a, b) for a, b in inputs if a is not b]
     fed = {a for a, b in of_its_own if len(draws) > 1 and b.name in options.feeds}
     own = _draw_own(
@@ -151,7 +152,7 @@ def _draw_own(
     roles: Mapping[Node, Role],
     seed: int,
 ) -> dict[Node, Array]:
-    """Return ``values`` with new numbers for the inputs of only one branch, except those ``fed``."""
+    """Draw new inputs for one branch, except those ``fed``."""
     data = {node for node in nodes if not (roles[node].is_label or roles[node].is_state)}
     kept = {node: value for node, value in values.items() if node not in data or node in fed}
     own = kept | draw_inputs(inference.nodes, kept, inference, roles, seed=seed)
@@ -174,11 +175,10 @@ def compare_training(
     rescale: float,
     tolerance: Tolerance,
 ) -> Training:
-    """Train the heads of both ``branches`` together for one step on ``equal``, then from the start on ``different``.
+    """Train both ``branches`` together for one step on ``equal``, and anew on ``different``.
 
-    ``nodes`` are the branches' nodes in pairs: twins draw equal random numbers. ``parameters`` are
-    the pairs to compare, with whether each is an auxiliary state. Gradients are multiplied by
-    ``rescale``.
+    ``nodes`` are paired: both draw equal random numbers. ``parameters`` are the pairs to compare,
+    each with whether it is an auxiliary state. ``rescale`` multiplies gradients.
 
     Raises:
         RefusedError: an operator has no gradient, or a kernel rejects its inputs.
@@ -225,7 +225,7 @@ def _pair(
     frozen = not auxiliary and all(
         rates.learning_rate == 0 for rates in multipliers([a, b]).values()
     )
-    # In this order: one node never differs from itself, and copies that moved apart drift at any rate.
+    # In this order: a node never differs from itself, and moved copies drift at any rate.
     fate = "tied" if a is b else "drifts" if apart > 0 else "frozen" if frozen else "stays"
     return TrainedPair(
         a.name, b.name, fate, auxiliary, changed, _apart(equal.values[a], equal.values[b]), apart

@@ -96,12 +96,8 @@ def verify(
 def _verify_branches(
     model: Checkpoint, options: ProofOptions, prefixes: Sequence[str], map_file: str | None
 ) -> Report:
-    """Compare the branches of a model, found by a map, prefixes, its rewrite or the names of outputs.
-
-    Each branch of a batch is compared with a separate run.
-    """
     batch = find_batch(model.graph) if not map_file else None
-    # The prefixes of the batch itself name its branches; other prefixes select branches by the names of outputs.
+    # The batch's own prefixes do not select branches by output names.
     if batch is not None and set(prefixes) in (set(), {label for label in batch.labels if label}):
         return _verify_batch(batch, model, options)
     rewrite = model.rewrite
@@ -111,10 +107,7 @@ def _verify_branches(
 
 
 def _verify_batch(batch: Batched, model: Checkpoint, options: ProofOptions) -> Report:
-    """Compare the branches of a batch with separate runs.
-
-    Raises UsageError for options that do not apply to one run.
-    """
+    """Compare a batch with separate runs. Raises UsageError for options that do not apply to it."""
     faults = []
     if options.train_step:
         hint = "leave `train_step` out; `gs.train` trains such a graph"

@@ -1,10 +1,10 @@
-"""Decide regions by their weights, for every input: both sides are one expression except for rounded numbers.
+"""Decide regions by their weights, for every input: both sides are one expression up to rounding.
 
-Operators that multiply by constants and add constants are combined, in float64, into one linear operator with its
-kernel and bias, or into one scale and shift for each element. Two such values count as one if their numbers are at most
-``LIMIT`` steps apart; equal operators that read them then have the same term on both sides. No sample is needed, and no
-weight hides behind its bias: each is compared in steps of its own size, and a bias in steps of the largest number that
-was added to it (:mod:`.affine_values`).
+Multiplications by constants and additions of constants are combined, in float64, into one linear
+operator with kernel and bias, or into one scale and shift per element. Two such values count as one
+if their numbers are at most ``LIMIT`` steps apart; equal operators that read them then have the
+same term on both sides. No weight hides behind its bias: each is compared in steps of its own size,
+and a bias in steps of the largest number added to it (:mod:`.affine_values`).
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ SHIFTING = frozenset(("Add", "Constant", "Div", "Identity", "Mul", "Sub"))
 
 
 class Weighing(Struct, frozen=True):
-    """The largest distance of both sides' numbers in steps, and a description of numbers that are too far apart.
+    """The sides' largest distance in steps, and a description if that is too far.
 
-    With ``needs_shapes`` both sides have the same elements in the same order, and a run must show that shapes are
-    equal.
+    With ``needs_shapes`` both sides have the same elements in order, and a run must show equal
+    shapes.
     """
 
     steps: float
@@ -80,14 +80,12 @@ class Weigher:
         ranks: Mapping[Place, int],
         fed: Collection[Place] = (),
     ) -> None:
-        """Take both sides of a plan; ``ranks`` has ranks of computed values, and ``fed`` values do
-        not come from files.
-        """
+        """``ranks`` are of computed values; ``fed`` values are not from files."""
         self._sides, self._plan, self._fed, self._ranks = sides, plan, fed, dict(ranks)
         self._forms: list[NormalForm | None] = []
         self._records: list[RecordsByName | None] = []
         for side in sides:
-            # Separate forms, because they count the identities that they use.
+            # Separate forms, because these count the identities used.
             facts = replace(side.facts, ranks=ranks)
             form = make_form(
                 side.model.graph, side.model.parameter_file, plan.left.form.table, facts
@@ -97,7 +95,7 @@ class Weigher:
             self._records.append(None if file is None else RecordsByName(file))
 
     def weigh(self, cone: Cone) -> Weighing | None:
-        """Compare the numbers of both sides; None if the sides are different expressions or have other numbers.
+        """Compare both sides' numbers; None if anything else differs.
 
         Raises MemoryLimitError.
         """
@@ -120,9 +118,7 @@ class Weigher:
         return Weighing(float("inf"), text) if text else None
 
     def _number(self, side: int, cone: Cone, expressions: _Expressions) -> dict[Place, int] | None:
-        """Return the numbers of the values of a side of a region; None where one follows from more
-        than its operands.
-        """
+        """Number a side's values; None where one follows from more than its operands."""
         form = self._forms[side]
         assert form is not None
         numbers: dict[Place, int] = {}
@@ -158,14 +154,10 @@ class Weigher:
     def _find_operand(
         self, side: int, entries: Sequence[Entry | None], place: int
     ) -> Constant | None:
-        """Return an operand that is a constant of floats; None for any other value and for an
-        operand that is left out.
-        """
         entry = entries[place] if place < len(entries) else None
         return None if entry is None else self.find_constant(side, entry)
 
     def _find_rank(self, side: int, node: Node, step: AffineStep | None) -> int | None:
-        """Return the rank of an operator's result if it follows from the inputs or from a run."""
         shape = self._sides[side].find_parts(Entry(node))[1]
         if shape is not None:
             return len(shape)
@@ -179,7 +171,7 @@ class Weigher:
         return rank
 
     def _find_number(self, side: int, entry: Entry, numbers: Mapping[Place, int]) -> int:
-        """Return the number of a value in a region, or the term of a start; different float dtypes count as one."""
+        """Number a value in a region, or return a start's term; float dtypes count as one."""
         terms, table = self._plan.terms[side], self._plan.left.form.table
         if get_place(entry) in numbers:
             return numbers[get_place(entry)]
@@ -189,7 +181,7 @@ class Weigher:
         return find_term(terms, entry)
 
     def list_constants(self, cone: Cone) -> Iterator[Constant]:
-        """Yield the constants of floats that either side of a region reads."""
+        """Yield the float constants that either side reads."""
         for side, nodes in enumerate(cone.sides):
             yield from filter(
                 None, (self.find_constant(side, entry) for node in nodes for entry in node.inputs)
@@ -198,9 +190,7 @@ class Weigher:
     def find_constant(
         self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES
     ) -> Constant | None:
-        """Return a constant that a side reads if it has one of some dtypes, by default floats; None
-        for other values.
-        """
+        """Return a constant of some dtypes (by default floats) that a side reads, else None."""
         place, terms = get_place(entry), self._plan.terms[side]
         if place not in terms.terms or place in self._fed:
             return None
@@ -249,11 +239,10 @@ def _read_step(
     find: FindConstant,
     expressions: _Expressions,
 ) -> AffineStep | None:
-    """Return an operator's factor and addend; a linear operator absorbs a single factor of its input."""
+    """Read an operator; a linear one absorbs its input's single factor."""
     step = form.read_step(node, operands, find)
     source = None if step is None else operands[step.source]
-    # A factor of one element may have more axes than the value, and then the product has; only a
-    # fixed rank excludes that.
+    # A factor of one element may add axes, unless the rank is fixed.
     if step is None or source is None or step.kernel is None or step.rank is None:
         return step
     base, factor = expressions.find_factor(source)
@@ -266,7 +255,7 @@ def _read_step(
 
 
 class _Expressions:
-    """The values of both sides of one region: affine values that are near each other get the same number."""
+    """Both sides' values in one region: near affine values share a number."""
 
     def __init__(self, plan: RegionPlan) -> None:
         self._table = plan.left.form.table
@@ -278,20 +267,20 @@ class _Expressions:
         self.steps = 0.0
 
     def number(self, affine: AffineValue, side: int) -> int:
-        """Return the number of an affine value: an earlier value's if it is equal, or on the right side near."""
+        """Number an affine value like an equal one or, on the right, a near one."""
         if affine.is_itself:
             return int(affine.core[1])  # type: ignore[index]
         same = self._numbers.get(affine.identity)
         if same is not None:
             return same
         known = self._by_core.setdefault(affine.core, [])
-        # On the left, equal values such as a sum with 0 share a number, too: else the right's would be near two, and
-        # one is read.
+        # Equal left values, such as a sum with 0, share a number, too: otherwise right values would
+        # be near two.
         limit = LIMIT if side else 0.0
         measured = [
             (measure(self._affine[number], affine, most=limit)[0], number) for number in known
         ]
-        # If several are near, such as values of two branches, the nearest one is meant.
+        # Values of two branches may be near; the nearest one is meant.
         steps, nearest = min(measured, default=(float("inf"), 0))
         if steps <= limit:
             self.steps = max(self.steps, steps)
@@ -305,7 +294,7 @@ class _Expressions:
         return number
 
     def apply(self, step: AffineStep, source: int | None, rank: int | None) -> AffineValue | None:
-        """Return the value that a step makes of the one with a number; None where a number of it is not finite."""
+        """Apply a step to a numbered value; None unless all numbers are finite."""
         added = [each for each in (step.scale, step.shift, *(step.norm or ())) if each is not None]
         if source is None or step.is_reshape or any(prod(each.shape) > LARGEST for each in added):
             return None
@@ -322,7 +311,6 @@ class _Expressions:
         return value if value is not None and value.is_finite else None
 
     def _change(self, step: AffineStep, source: int, rank: int | None) -> AffineValue | None:
-        """Return the value of ``source`` times a scale plus a shift; None where their shapes do not fit."""
         before = self._affine.get(source)
         if step.norm is not None and before is not None and rank is None:
             rank = before.rank
@@ -334,9 +322,7 @@ class _Expressions:
         )
 
     def find_factor(self, number: int) -> tuple[int, float]:
-        """Return the value of which this one is a multiple, and the factor, for a linear operator
-        after it to absorb.
-        """
+        """Split a value into another and a factor for a linear operator to absorb."""
         affine = self._affine.get(number)
         if (
             affine is None
@@ -353,9 +339,9 @@ class _Expressions:
         return self._orders.get(number, number)
 
     def follow_order(self, number: int, step: AffineStep, source: int, side: int) -> None:
-        """Number the elements of a value in order if a step keeps the order of its ``source``.
+        """Number elements in order if a step keeps the order of its ``source``.
 
-        A product with a matrix processes rows in order, however many axes count them.
+        A matrix product processes rows in order, however many axes count them.
         """
         order = self.find_order(source)
         if step.is_reshape:
@@ -366,17 +352,17 @@ class _Expressions:
                 self._orders[number] = self.number(affine, side)
 
     def find_unlike(self, a: int, b: int) -> str | None:
-        """Describe the numbers that are the only difference of two values; None if there are other differences.
+        """Describe numbers that alone distinguish two values; None if there are other differences.
 
-        A second difference may cancel the first one: weights before a Relu may be scaled, and divided after it.
+        A second difference may cancel the first: weights scaled before a Relu may be divided after
+        it.
         """
         one, other = self._affine.get(a), self._affine.get(b)
         if one is not None and other is not None:
             steps, text = measure(one, other)
             if one.core != other.core:
                 return self._find_unlike_part(one.core, other.core) if steps <= LIMIT else None
-            # Statistics below a coarser dtype's normal numbers round by more than a step of the
-            # numbers that they scale.
+            # Subnormal statistics in the coarser dtype round by more than a step of scaled numbers.
             is_shown = LIMIT < steps < float("inf") and one.dtype == other.dtype
             return text if is_shown else None
         keys = self._table.keys[a], self._table.keys[b]
@@ -387,7 +373,7 @@ class _Expressions:
         return self._find_unlike_part(*keys)
 
     def _find_unlike_part(self, a: Any, b: Any) -> str | None:
-        """Return the difference of two keys that differ only in one new term."""
+        """Describe two keys that differ only in one new term."""
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             parts = [(x, y) for x, y in zip(a, b, strict=True) if x != y]
             return self._find_unlike_part(*parts[0]) if len(parts) == 1 else None

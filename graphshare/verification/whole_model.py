@@ -37,9 +37,7 @@ ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 
 
 class BitComparison(NamedTuple):
-    """The result of :func:`compare_bits`: whether outputs ``were_compared`` (and are equal), and a
-    ``text`` for users.
-    """
+    """Whether outputs ``were_compared`` (and are equal), with a ``text`` for users."""
 
     were_compared: bool
     text: str
@@ -48,7 +46,9 @@ class BitComparison(NamedTuple):
 def compare_bits(
     model: Checkpoint, copy: Checkpoint, where: str, read: ModelContent | None = None
 ) -> BitComparison:
-    """Compare a model's outputs with its copy's at ``where`` on drawn inputs; ``read`` may give the copy's bytes.
+    """Compare a model's outputs with its copy's at ``where`` on drawn inputs.
+
+    ``read`` may give the copy's bytes.
 
     Raises:
         DisprovedError: an output has different bits in the copy, or the copy cannot be computed.
@@ -73,7 +73,7 @@ def compare_bits(
     other = list_changed(names, values, wanted)
     if not other:
         return BitComparison(True, f"{format_count(len(names), 'output')} equal bit for bit")
-    # A model that draws numbers differs from itself within one session; a new session draws the same numbers again.
+    # A model that draws numbers differs within one session; a new session repeats them.
     if list_changed(names, source.run(drawn.values).outputs, wanted):
         return BitComparison(False, "not compared: two runs of the model itself differ")
     _refuse_changed(model)
@@ -87,7 +87,7 @@ def compare_bits(
 
 
 def list_changed(names: Sequence[str], values: Sequence[Any], wanted: Sequence[Any]) -> list[str]:
-    """Return the names of the outputs whose bits differ from the wanted ones."""
+    """Name the outputs whose bits differ."""
     outputs = zip(names, values, wanted, strict=True)
     return [name for name, value, own in outputs if not compare_values(value, own, EXACT).identical]
 
@@ -99,11 +99,10 @@ def prove_folding(
     dtypes: Collection[str],
     tolerance: float | None,
 ) -> Checkpoint:
-    """Return a folded model with its proof, or a note on why there is none; its new weights have ``dtypes``.
+    """Prove a folded model by weights, for every input; or note why that failed.
 
-    Weights prove it for every input. If the model states the types of its inputs, values are compared as well.
-
-    Raises DisprovedError, and MemoryLimitError if the proof would exceed a chosen limit.
+    Values are compared as well if the model states input types. New weights have ``dtypes``. Raises
+    DisprovedError, and MemoryLimitError if the proof would exceed a chosen limit.
     """
     weighed = None
     try:
@@ -120,7 +119,7 @@ def prove_folding(
     if unlike and tolerance is None:
         _refuse_changed(source)
         raise DisprovedError([Fault(text, where=source.where, hint=_REPORT_IT) for text in unlike])
-    # A chosen tolerance also allows weights that differ by more than rounding, but not silently.
+    # A chosen tolerance also allows more than rounding, but not silently.
     notes = [f"more than rounding, which `tolerance` allows: {text}" for text in unlike]
     if weighed is not None and not unlike:
         report = replace(
@@ -141,7 +140,7 @@ def prove_folding(
 def _compare_folding(
     folded: Checkpoint, source: Checkpoint, dtypes: Collection[str], tolerance: float | None
 ) -> Checkpoint:
-    """Return a folded model with the comparison of its values, or a note why there is none.
+    """Add a comparison of values, or a note why there is none.
 
     Raises as :func:`prove_folding`.
     """
@@ -181,7 +180,6 @@ def _compare_folding(
 
 
 def _run_both(computations: Sequence[Computation], tolerance: Tolerance) -> Values:
-    """Run two computations on drawn inputs of one name, and compare outputs of one name."""
     before, after = computations
     drawn = before.draw()
     by_name = {node.name: value for node, value in drawn.values.items()}
@@ -196,7 +194,7 @@ def _run_both(computations: Sequence[Computation], tolerance: Tolerance) -> Valu
 
 
 def _tolerate_folding(dtypes: Collection[str], tolerance: float | None) -> Tolerance:
-    """Return the tolerance of a folded model: its weights are rounded once more, so nothing is bit for bit."""
+    """Return a folded model's tolerance: its weights are rounded once more."""
     by_dtype = tolerate_export(tolerance).by_dtype
     # A Sigmoid near 0 has an additional error.
     rounding = max(_ROUNDING[dtype] for dtype in dtypes) if tolerance is None else 0.0
@@ -204,7 +202,7 @@ def _tolerate_folding(dtypes: Collection[str], tolerance: float | None) -> Toler
 
 
 def _refuse_changed(model: Checkpoint) -> None:
-    """Raise InputError if a file of a model has changed: onnxruntime reads external data itself."""
+    """Raise InputError if a file has changed: onnxruntime reads external data itself."""
     file = model.parameter_file
     files = (
         []
@@ -216,7 +214,6 @@ def _refuse_changed(model: Checkpoint) -> None:
 
 
 def _open_with_inner(model: Checkpoint, names: Iterable[str]) -> Computation:
-    """Open a model with these outputs as additional heads, after the existing ones and in the order of ``names``."""
     graph = model.graph
     known = {output_name(head) for head in graph.heads}
     nodes = {node.name: node for node in graph.nodes if node.op}
@@ -225,7 +222,7 @@ def _open_with_inner(model: Checkpoint, names: Iterable[str]) -> Computation:
 
 
 def _explain_failure(error: GraphshareError, model: Checkpoint) -> str:
-    """Return why a model is not computed. Raises ``error`` for a chosen limit, and InputError for a changed file."""
+    """Explain a failure. Raises ``error`` for a chosen limit, and InputError for a changed file."""
     if is_chosen_limit(error):
         raise error
     _refuse_changed(model)
