@@ -157,9 +157,8 @@ def try_wheel(wheel: Path, folder: Path) -> None:
 def try_sdist(sdist: Path, folder: Path, tests: list[str]) -> str:
     """Unpack the sdist, install it with the needs of its tests, and run them there; return pytest's last line."""
     (folder / "unpacked").mkdir()
-    run(
-        "tar", "xzf", sdist, "-C", folder / "unpacked"
-    )  # early versions of Python 3.10 and 3.11 have no filters in tarfile
+    # Early versions of Python 3.10 and 3.11 have no filters in tarfile
+    run("tar", "xzf", sdist, "-C", folder / "unpacked")
     (root,) = (folder / "unpacked").iterdir()
     run(sys.executable, "-m", "venv", folder / "tests")
     python = folder / "tests" / "bin" / "python"
@@ -193,9 +192,8 @@ def release(version: str, folder: Path) -> None:
         raise RefusedError("\n".join(reasons))
     write_version(ROOT, version, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
     run("git", "commit", "-aqm", f"Release {version}")
-    (ROOT / "dist").mkdir(
-        exist_ok=True
-    )  # git ignores it; an upload that fails can be repeated from there
+    # Git ignores it; an upload that fails can be repeated from there
+    (ROOT / "dist").mkdir(exist_ok=True)
     archives = [str(shutil.copy(archive, ROOT / "dist")) for archive in check(folder, [])]
     print(run(sys.executable, "-m", "twine", "check", "--strict", *archives))
     ask(f"tag the last commit as v{version}?")

@@ -138,9 +138,8 @@ def compare_changes(data: Path, count: int, chance: random.Random) -> Counter[st
         with tempfile.TemporaryDirectory() as name:
             path = Path(name) / "m.onnx"
             path.write_bytes(content)
-            (Path(name) / "w.bin").write_bytes(
-                bytes(range(32))
-            )  # the external data of one of the tests' own
+            # The external data of one of the tests' own
+            (Path(name) / "w.bin").write_bytes(bytes(range(32)))
             try:
                 before = gs.fingerprint(path)
             except GraphshareError as error:

@@ -27,10 +27,11 @@ def list_graphs(
     it, and shapes of inputs.
     """
     os.environ["GRAPHSHARE_CORPUS"] = str(corpus)
+    # It reads the list of graphs when it is imported
     from tests.corpus.test_fold import (
         has_norm,
         load_seeded,
-    )  # it reads the list of graphs when it is imported
+    )
 
     for stem in sorted(
         corpus_stems(has_norm), key=lambda stem: (corpus / "graphs" / f"{stem}.json").stat().st_size

@@ -28,9 +28,8 @@ def compose(task, source, out, external):
     import onnx
     from onnx import compose, utils
 
-    os.chdir(
-        os.path.dirname(source)
-    )  # its checker looks for external data in the working directory
+    # Its checker looks for external data in the working directory
+    os.chdir(os.path.dirname(source))
     model = without_external(onnx.load, source, external)
     if task == "prefix":
         done = compose.add_prefix(model, PREFIX)

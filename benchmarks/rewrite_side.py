@@ -124,9 +124,8 @@ def exchange(source, out):
         for at, node in enumerate(nodes)
     }
     counts = Counter(node.name for node in nodes)
-    unique = [
-        node for node in nodes if counts[node.name] == 1
-    ]  # onnxruntime lets Constants alone share a name
+    # onnxruntime lets Constants alone share a name
+    unique = [node for node in nodes if counts[node.name] == 1]
     for node, name in zip(
         unique, rng.permutation([node.name for node in unique]).tolist(), strict=True
     ):
@@ -180,9 +179,8 @@ def draw_inputs(session, size, seed):
         if value.name in KNOWN:
             feeds[value.name] = np.full(shape, KNOWN[value.name], dtype)
         elif dtype.kind == "f":
-            feeds[value.name] = (
-                rng.standard_normal(shape).astype(np.float16).astype(dtype)
-            )  # equal in either dtype
+            # Equal in either dtype
+            feeds[value.name] = rng.standard_normal(shape).astype(np.float16).astype(dtype)
         else:
             feeds[value.name] = (
                 rng.integers(0, 4, shape) if dtype.itemsize > 1 else np.ones(shape)
@@ -245,10 +243,11 @@ def measure(source, out):
     size = find_size(original)
     apart, spread = [], []
     for seed in SEEDS:
+        # Some tools leave inputs of weights
         feeds = {
             **draw_inputs(rewrite, size, seed),
             **draw_inputs(original, size, seed),
-        }  # some tools leave inputs of weights
+        }
         outputs = run_as(original, feeds)
         apart.append(measure_outputs(outputs, run_as(rewrite, feeds)))
         spread.append(measure_outputs(outputs, run_as(optimized, feeds)))

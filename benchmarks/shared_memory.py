@@ -190,7 +190,7 @@ def measure(
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--sessions", type=int, default=4, help="how many sessions [4]")
     parser.add_argument(
         "--processes", type=int, default=1, help="how many processes these are in [1]"

@@ -410,9 +410,8 @@ def export(net, shapes, size, path, *, dynamo):
 
 def main(folder):
     logging.disable(logging.WARNING)  # the exporter names each library that it does not have
-    torch.backends.mha.set_fastpath_enabled(
-        False
-    )  # a kernel of its own, which one exporter does not translate
+    # A kernel of its own, which one exporter does not translate
+    torch.backends.mha.set_fastpath_enabled(False)
     folder.mkdir(parents=True, exist_ok=True)
     for name, (function, shapes, parts) in NETS.items():
         torch.manual_seed(0)

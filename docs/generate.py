@@ -50,12 +50,10 @@ GROUPS_BY_LANGUAGE = {
     }
 }
 """Titles of the groups of commands in the table of a README in another language."""
-_ROUNDING = re.compile(
-    r"(?<=max abs )\d(\.\d+)?e-\d+|\d(\.\d+)?e-\d+(?= of the largest)"
-)  # what onnxruntime leaves
-_NEAR = re.compile(
-    r"(?<= equal), \d+ of them near\b"
-)  # sums that another processor rounds otherwise
+# What onnxruntime leaves
+_ROUNDING = re.compile(r"(?<=max abs )\d(\.\d+)?e-\d+|\d(\.\d+)?e-\d+(?= of the largest)")
+# Sums that another processor rounds otherwise
+_NEAR = re.compile(r"(?<= equal), \d+ of them near\b")
 _SECONDS = re.compile(r"\bin \d+\.\d+ s\b")
 _NUMBER = re.compile(r"-?\b\d+(?:\.\d+)?\b")
 _LONG = re.compile(r"\.\d{6}")

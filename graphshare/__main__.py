@@ -48,9 +48,10 @@ def main() -> "NoReturn":
 
     # Imports and frozen graphs leave no cycles, and every collection would walk a million nodes.
     gc.disable()
+    # Takes most of the start; a Ctrl-C in it shows no traceback
     from graphshare.cli.main import (
         main as run_command,
-    )  # takes most of the start; a Ctrl-C in it shows no traceback
+    )
 
     run_command()
 

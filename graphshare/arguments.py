@@ -30,6 +30,7 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
+# The text of others, such as arrays, is long
 _PRINTED = (
     str,
     int,
@@ -39,7 +40,7 @@ _PRINTED = (
     dict,
     set,
     NoneType,
-)  # the text of others, such as arrays, is long
+)
 _ONCE = "each name once, and none empty"
 Misfit = tuple[Any, Any]
 """A value, the argument or one inside it, and the type that it does not have."""

@@ -41,9 +41,8 @@ if sys.platform != "win32":
 
 _OPEN_FILE = "/proc/self/fd/{}"
 _LENGTH = 8
-_BESIDE = (
-    64 << 20
-)  # bytes beside the computed values: stacks of threads, and memory that the allocator keeps
+# Bytes beside the computed values: stacks of threads, and memory that the allocator keeps
+_BESIDE = 64 << 20
 _GRACE = 1.0  # seconds after the user's limit
 _FULL = 75  # the exit code where a message does not fit below the limit
 _NO_MEMORY = (
@@ -53,9 +52,8 @@ _NO_MEMORY = (
     "Fail to alloc memory",
     "Cannot allocate memory",
 )
-_FAULTY = {
-    -getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
-}  # not caused by a lack of memory
+# Not caused by a lack of memory
+_FAULTY = {-getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")}
 
 Handler = Callable[..., tuple[Any, list[Any]]]
 """Takes the data beside a message and its values; returns the answer's value and the data beside
@@ -79,9 +77,8 @@ class ConfinedProcess:
     def __init__(
         self, module: str, name: str, *, seconds: float | None = None, idle: float | None = None
     ) -> None:
-        self.closed: deque[int] = (
-            deque()
-        )  # sent later: garbage is collected at any time, in the middle of a message too
+        # Sent later: garbage is collected at any time, in the middle of a message too
+        self.closed: deque[int] = deque()
         self.owner = os.getpid()
         self._name, self._seconds, self._idle = name, seconds, idle
         self._waiting: Timer | None = None
@@ -366,9 +363,10 @@ def _limit_memory(held: int, size: int | None) -> None:
     """Let this process take ``size`` bytes beside ``held``; only Linux has such a limit."""
     if held and can_limit_process():
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        # Below 0: none
         bounds = [
             bound for bound in (hard, -1 if size is None else held + size + _BESIDE) if bound >= 0
-        ]  # below 0: none
+        ]
         resource.setrlimit(
             resource.RLIMIT_DATA, (min(bounds, default=resource.RLIM_INFINITY), hard)
         )
@@ -378,9 +376,10 @@ def _limit_time(seconds: float | None) -> None:
     """Limit the time of computation where possible: native code may not see the end of stdin."""
     if seconds is not None and sys.platform != "win32":
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        # Below 0: none
         bounds = [
             bound for bound in (hard, math.ceil(time.process_time() + seconds) + 1) if bound >= 0
-        ]  # below 0: none
+        ]
         resource.setrlimit(resource.RLIMIT_CPU, (min(bounds), hard))
 
 

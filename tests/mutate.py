@@ -133,10 +133,11 @@ def is_found(mutant: Mutant, tests: list[str], folder: Path, limit: float) -> bo
     place = folder / mutant.path
     original = place.read_text(encoding="utf-8")
     place.write_text(mutant.text, encoding="utf-8")
+    # Long tests are tests of their place too
     variables = {
         "GRAPHSHARE_REQUIRE": "large",
         **os.environ,
-    }  # long tests are tests of their place too
+    }
     command = [
         sys.executable,
         "-m",

@@ -149,9 +149,8 @@ def oracle_environment() -> dict[str, str]:
     """Return the environment of a process with MXNet: that of :data:`ORACLE_PROCESSOR`, unless the
     variables say otherwise.
     """
-    inherited = {
-        key: value for key, value in os.environ.items() if key != "PYTHONPATH"
-    }  # it is that of another Python
+    # It is that of another Python
+    inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return {**ORACLE_PROCESSOR, **inherited}
 
 

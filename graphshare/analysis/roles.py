@@ -117,9 +117,8 @@ def assign_roles(
                 Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`"
             )
         elif node.details.holds_value is not None:
-            held_why = (
-                _DECLARED if node.details.domain else _INITIALIZER
-            )  # as in Node.operator_text
+            # As in Node.operator_text
+            held_why = _DECLARED if node.details.domain else _INITIALIZER
             role = (
                 Role(Kind.PARAMETER, held_why)
                 if node.details.holds_value

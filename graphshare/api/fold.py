@@ -71,9 +71,10 @@ def fold(
         folded = follow_rewrite(source, rewrite, report=report, notes=notes).with_params(arrays)
         if not (verify and report.count):
             return folded
+        # Start-up: --help must not import numpy
         from graphshare.verification.whole_model import (
             prove_folding,
-        )  # start-up: --help must not import numpy
+        )
 
         return prove_folding(
             folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance

@@ -99,10 +99,11 @@ def convert(
     file = name_by_stem(read_index(path), source)
     plan = plan_conversion(file, format_, as_names(select), tie, as_names(leave_out))
     if graph is not None:
+        # Shapes need numpy, other conversions do not
         from graphshare.api.block_names import (
             name_for_blocks,
             name_for_graph,
-        )  # shapes need numpy, other conversions do not
+        )
 
         nodes = as_checkpoint(graph).graph
         require(nodes, Operation.PARAMETER_FILE, what="`graph`")
@@ -117,9 +118,8 @@ def convert(
             Fault("`blocks` needs `graph`", hint="name the symbol file that the net exported")
         )
     cast = choose_cast(file, plan, dtype, None if keep is None else as_names(keep))
-    np_shape |= any(
-        record.layout == "V3" for record, _ in plan
-    )  # MXNet reads no file with V2 and V3 records
+    # MXNet reads no file with V2 and V3 records
+    np_shape |= any(record.layout == "V3" for record, _ in plan)
     options = WriteOptions(densify=densify, np_shape=np_shape)
     with OutputTransaction() as stage:
         stage_params([(file, plan)], stage, target, to=format_.name, options=options, cast=cast)

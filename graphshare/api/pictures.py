@@ -80,9 +80,8 @@ def draw_difference(
         for each in changes.renamed
         if difference.graph.renamed
     }
-    labels = {
-        node: text for node, text in renamed.items() if node not in second.bodies
-    }  # a diff has no differences in bodies
+    # A diff has no differences in bodies
+    labels = {node: text for node, text in renamed.items() if node not in second.bodies}
     # Later marks win: changed beats renamed.
     marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)

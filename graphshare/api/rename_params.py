@@ -116,9 +116,8 @@ def _list_renamed(file: ParameterFile) -> dict[str, str]:
 
 def _write(file: ParameterFile, target: str) -> None:
     format_ = choose_format(target)
-    np_shape = any(
-        record.layout == "V3" for record in file.records
-    )  # MXNet reads no file with V2 and V3 records
+    # MXNet reads no file with V2 and V3 records
+    np_shape = any(record.layout == "V3" for record in file.records)
     with OutputTransaction() as stage:
         stage_params(
             split_by_origin(file),

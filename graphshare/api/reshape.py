@@ -121,9 +121,10 @@ def reshape(
             stages = (*stages[:2], result)
         proof = None
         if verify:
+            # Start-up: --help must not import numpy
             from graphshare.verification.flow import (
                 make_options,
-            )  # start-up: --help must not import numpy
+            )
             from graphshare.verification.inputs import Inputs  # start-up: as above
 
             options = make_options(Inputs(sets=sets, rounds=rounds, seed=seed), None, ())
@@ -237,9 +238,10 @@ def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
 
 
 def _evaluate(model: Checkpoint, entries: Sequence[Entry]) -> Mapping[Node, Tensor]:
+    # Start-up: --help must not import numpy
     from graphshare.verification.measured_types import (
         measure_constants,
-    )  # start-up: --help must not import numpy
+    )
 
     return measure_constants(model, entries)
 
@@ -252,11 +254,12 @@ def _prove(
     options: ProofOptions,
     tolerance: float | None,
 ) -> SizesProof:
+    # Start-up: as above
     from graphshare.verification.free_sizes import (
         SizesProof,
         prove_fixed,
         prove_sizes,
-    )  # start-up: as above
+    )
 
     fixed, freed, result = stages
     if rewrite is None:
@@ -271,8 +274,9 @@ def _prove(
 def _measure(
     model: Checkpoint, entries: Sequence[Entry], shapes: Mapping[str, Sequence[int]]
 ) -> Mapping[tuple[Node, int], Sequence[int]]:
+    # Start-up: --help must not import numpy
     from graphshare.verification.free_sizes import (
         measure_shapes,
-    )  # start-up: --help must not import numpy
+    )
 
     return measure_shapes(model, entries, shapes)

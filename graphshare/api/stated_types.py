@@ -67,9 +67,10 @@ def state_untyped(
     kinds = {place: stated[place] for place in places if place in stated}
     measured = [entry for place, entry in places.items() if place not in kinds]
     if measured:
+        # Start-up: few values have no type
         from graphshare.verification.measured_types import (
             measure_types,
-        )  # start-up: few values have no type
+        )
 
         kinds |= measure_types(msgspec.structs.replace(source, graph=graph), measured)
     if not kinds:

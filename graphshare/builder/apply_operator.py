@@ -313,9 +313,8 @@ def _plan_parameter(
 ) -> ParameterPlan:
     scope, initializers = application.scope, application.signature.initializers
     local = scope.naming.parameter_name(owner, missing.formal)
-    attrs = dict(
-        application.attrs
-    )  # MXNet also copies the operator's attributes to the variable, without effect
+    # MXNet also copies the operator's attributes to the variable, without effect
+    attrs = dict(application.attrs)
     if missing.position in initializers:
         attrs["__init__"] = initializers[missing.position]
     request = ParameterRequest(local, missing.kind, missing.formal, shape, attrs=attrs)

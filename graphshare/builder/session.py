@@ -338,9 +338,8 @@ _default: list[Session] = []
 def default_session() -> Session:
     """Return the session for everything authored outside ``with session:``."""
     if not _default:
-        _default.append(
-            Session()
-        )  # no lock: a fork might find it locked. The first of two threads' sessions is taken
+        # No lock: a fork might find it locked. The first of two threads' sessions is taken
+        _default.append(Session())
     return _default[0]
 
 

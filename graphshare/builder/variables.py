@@ -138,9 +138,8 @@ def _check_shared(
             f"variable {name} is shared with inconsistent shapes: "
             f"{format_shape(existing.var.shape)} and {format_shape(shape)}"
         )
-    both = (
-        existing.kind is Kind.PARAMETER and request.kind is Kind.PARAMETER
-    )  # an auxiliary state is not trained
+    # An auxiliary state is not trained
+    both = existing.kind is Kind.PARAMETER and request.kind is Kind.PARAMETER
     for field in ("dtype", "trainable", "regularizer") if both else ():
         old, new = getattr(existing.settings, field), getattr(settings, field)
         if old != new:

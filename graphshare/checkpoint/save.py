@@ -134,9 +134,10 @@ def _writes_file(file: ParameterFile | None, format_: ModelFormat) -> bool:
         return False
     if file.records:
         return True
+    # Start-up: few models have no arrays
     from graphshare.formats.params.format import (
         find_format as find_parameter_format,
-    )  # start-up: few models have no arrays
+    )
 
     return find_parameter_format(file.format).may_be_empty
 
@@ -477,9 +478,10 @@ def _stage_params(
             Fault("parameters cannot go to stdout", hint="name a file with `save(params=...)`")
         )
     parts = split_by_origin(file)
+    # Start-up: graphs alone need no parameter format
     from graphshare.formats.params.convert import (
         stage_params,
-    )  # start-up: graphs alone need no parameter format
+    )
     from graphshare.formats.params.format import WriteOptions
 
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
@@ -500,9 +502,10 @@ def _stage_params(
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
     """Write arrays as ``.npz`` beside their target; return bytes for stdout."""
+    # Start-up: only this path needs it
     from graphshare.formats.params.array_files import (
         write_arrays,
-    )  # start-up: only this path needs it
+    )
     from graphshare.formats.params.format import find_format as find_parameter_format
 
     if target != "-":

@@ -117,9 +117,10 @@ def stage_fix(fix: Fix, stage: OutputTransaction) -> None:
     if fix.graph is not None:
         stage.open(fix.target.graph).write(fix.graph)
     if fix.records is not None:
+        # Start-up
         from graphshare.formats.params.convert import (
             stage_params,
-        )  # start-up
+        )
 
         source = read_index(fix.target.params)
         stage_params([(source, fix.records)], stage, fix.target.params)

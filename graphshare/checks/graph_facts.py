@@ -89,9 +89,8 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
             continue
         if signature.name == "add_n" and node.inputs:
             continue  # MXNet sums the actual inputs and ignores num_args
-        formals = facts.formals[
-            signature.num_subgraphs :
-        ]  # control flow counts its subgraphs among the formal inputs
+        # Control flow counts its subgraphs among the formal inputs
+        formals = facts.formals[signature.num_subgraphs :]
         missing = len(formals) - len(node.inputs)
         if missing < 0 or (missing > 0 and not (adds_inputs and facts.named and len(steps) == 2)):
             yield steps, node, formals

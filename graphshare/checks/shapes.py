@@ -111,9 +111,10 @@ class Shapes:
     ) -> Inference | Fault | None:
         if self.graph is None:
             return None
+        # Start-up: inference needs numpy
         from graphshare.ops.inference import (
             infer,
-        )  # start-up: inference needs numpy
+        )
 
         try:
             held = self.records.keys() - self._select_given_shapes().keys()

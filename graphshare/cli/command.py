@@ -33,9 +33,8 @@ IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
 _HELP_ALL = "graphshare.help_all"  # the key of whether rare options are shown, too
-_OUTPUTS = frozenset(
-    {"out", "params_out", "map_out", "target"}
-)  # names of parameters for places of results
+# Names of parameters for places of results
+_OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 
 #: The options of each section, in the order of the help.

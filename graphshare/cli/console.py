@@ -141,9 +141,8 @@ def _name_option(phrase: str, command: click.Command | None) -> str:
         return "".join(map(_spell, options))
     if pair := re.fullmatch(r"\{(.*?): (.*)\}", value):
         sizes = re.fullmatch(r"\((.*?),?\)", pair[2])
-        listed = (
-            sizes[1].replace(", ", ",").replace("'", "") if sizes else pair[2]
-        )  # sizes may have names
+        # Sizes may have names
+        listed = sizes[1].replace(", ", ",").replace("'", "") if sizes else pair[2]
         between = " --to " if keyword == "match" else "="
         value = f"{_quote_value(pair[1])}{between}{_quote_value(listed.replace('None', '?'))}"
         return f"{_spell(options[0])} {value}"
@@ -162,9 +161,10 @@ def _find_flag_value(flag: click.Option) -> object:
 
 def _find_options(keyword: str, command: click.Command | None) -> Sequence[click.Option]:
     """Return the options for a keyword in ``command``, or else in the first command that has any."""
+    # It imports this module; other commands are imported for their options alone
     from graphshare.cli.main import (
         cli,
-    )  # it imports this module; other commands are imported for their options alone
+    )
 
     for each in chain([command or cli], _walk(cli)):
         options = [
@@ -453,9 +453,8 @@ class Bar:
         self._visible = True
         import shutil  # start-up: few commands take so long
 
-        columns = (
-            shutil.get_terminal_size().columns or 80
-        )  # Python 3.10 returns 0 if a terminal states no width
+        # Python 3.10 returns 0 if a terminal states no width
+        columns = shutil.get_terminal_size().columns or 80
         # One column stays free: some terminals break the line after the last one.
         self._write("\r" + self.line(elapsed)[: max(columns - 1, 1)] + "\x1b[K")
 

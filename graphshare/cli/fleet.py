@@ -97,9 +97,8 @@ class _Line(NamedTuple):
             "--detect",
         }:
             return
-        trains = (
-            self.name != "run" or "--sgd-steps" in self.used
-        )  # only training has parameters to write
+        # Only training has parameters to write
+        trains = self.name != "run" or "--sgd-steps" in self.used
         for flag, content in _OUTPUTS.items():
             if flag in self.options and (flag != "--params-out" or trains):
                 yield flag, self._find_suffix() if flag == "--out" else content

@@ -105,9 +105,10 @@ def _start_sessions(arguments: Sequence[str]) -> None:
     """Start the process that computes ONNX models if an argument is one: it takes as long to start
     as this process.
     """
+    # Start-up: other commands do not wait for these
     from graphshare.files.byte_source import (
         SAMPLE,
-    )  # start-up: other commands do not wait for these
+    )
     from graphshare.formats.model_format import find_fitting
 
     for path in filter(os.path.isfile, arguments):
@@ -148,9 +149,10 @@ class LazyGroup(SuggestingGroup):
         command: click.Command = import_module(f"graphshare.cli.commands.{cmd_name}").command
         add_examples(command, cmd_name)
         if ctx.resilient_parsing:  # the shell asks for completions
+            # Start-up: only a shell asks for them
             from graphshare.cli.commands.completion import (
                 complete_names,
-            )  # start-up: only a shell asks for them
+            )
 
             complete_names(command)
         return command
@@ -395,9 +397,8 @@ def _say_usage(error: click.ClickException) -> None:
     if isinstance(error, MissingCommand):
         click.echo(error.format_message(), err=True)
         return
-    say_fault(
-        Fault(" ".join(error.format_message().split()))
-    )  # click lists choices on lines of their own
+    # Click lists choices on lines of their own
+    say_fault(Fault(" ".join(error.format_message().split())))
     context = getattr(error, "ctx", None)
     if context is not None:
         example = _example(context) if isinstance(error, click.MissingParameter) else ""

@@ -209,9 +209,8 @@ def _find_subgraph_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Chan
         return
     for key, x, y, images in align_bodies(a, b, pairing.branch.images):
         # Captures are named by the numbers of their places, so their names are not compared.
-        names = {
-            capture: images[capture].name for capture in x.captured if capture in images
-        }  # numbered, not stored
+        # Numbered, not stored
+        names = {capture: images[capture].name for capture in x.captured if capture in images}
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
             diff = list_changes(x.graph, y.graph, [PairedBranch("", images, names)]).without_names()

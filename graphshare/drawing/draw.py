@@ -195,10 +195,11 @@ def _format_page(
     form: _Form,
     sections: Sequence[Section] = (),
 ) -> str:
+    # Start-up: only pages need them
     from graphshare.drawing.page import (
         describe_boxes,
         format_page,
-    )  # start-up: only pages need them
+    )
 
     details = describe_boxes(graph, [file for file in files if file is not None])
     return format_page(
@@ -289,18 +290,18 @@ def find_known_shapes(
     # Only the parameters' own shapes are known, so numpy is not imported.
     if not input_shapes and not declared and not find_format(graph).types.are_stated:
         return _read_stored_shapes(graph, params)
+    # Start-up: inference needs numpy
     from graphshare.execute.prepare.shape_report import (
         infer_known_shapes,
-    )  # start-up: inference needs numpy
+    )
 
     try:
         return infer_known_shapes(graph, input_shapes, params=params)
     except RefusedError:
         if input_shapes or find_format(graph).types.are_stated:
             raise
-        return _read_stored_shapes(
-            graph, params
-        )  # the declared shapes contradict each other; draw without them
+        # The declared shapes contradict each other; draw without them
+        return _read_stored_shapes(graph, params)
 
 
 def _read_stored_shapes(graph: Graph, params: ParameterFile | None) -> KnownShapes:

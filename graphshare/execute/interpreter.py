@@ -342,9 +342,8 @@ def _subgraph_runner(node: Node, rng: np.random.Generator | None, np_shape: bool
             # Only the last shapes are kept: a growing body would add more and more.
             inferences.clear()
             inferences[key] = infer_body(node.subgraphs[number], values, np_shape=np_shape)
-        creates = any(
-            not step.inputs for step in plan.steps
-        )  # their shapes may follow only from others
+        # Their shapes may follow only from others
+        creates = any(not step.inputs for step in plan.steps)
         shapes = inferences[key].shapes if creates or np_shape else EMPTY
         return run_plan(plan, values, shapes=shapes, rng=rng).outputs
 

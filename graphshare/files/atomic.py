@@ -374,9 +374,8 @@ def _restore(output: _PlacedOutput) -> bool:
     if output.backup and os.path.lexists(output.backup):
         restored = _put_back(output)
         if restored:
-            remove(
-                output.backup
-            )  # os.replace() does nothing if both names are links to the same file
+            # os.replace() does nothing if both names are links to the same file
+            remove(output.backup)
     elif placed and not output.existed:
         remove(output.place)
     remove(output.temporary)
@@ -519,9 +518,8 @@ def find_place(target: str) -> str:
     for count in range(1, len(parts) + 1):
         if os.path.islink(os.path.join(top, *parts[:count])):
             raise RefusedError(_describe_link(folder, os.path.join(folder, *parts[:count])))
-    return os.path.join(
-        os.path.realpath(top), *parts
-    )  # a link made from now on is replaced, not followed
+    # A link made from now on is replaced, not followed
+    return os.path.join(os.path.realpath(top), *parts)
 
 
 def _has_links(folder: str) -> bool:

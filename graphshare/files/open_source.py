@@ -34,9 +34,9 @@ _SMALL = 8 << 20  # bytes of a file at a URL that is read at once when its array
 class LocalFile(ByteSource):
     """A regular file. Its identity is its size and the time of its last change."""
 
-    piece = (
-        1 << 16
-    )  # stays in the processor's cache, and the allocator keeps it: larger ones go back to the system each time
+    # Stays in the processor's cache, and the allocator keeps it: larger ones go back to the system
+    # each time
+    piece = 1 << 16
 
     def __init__(
         self, path: str, *, endings: tuple[str, ...] = (), descriptor: int | None = None

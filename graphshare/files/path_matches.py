@@ -97,7 +97,6 @@ def _match_name(name: str, glob: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _compile(glob: str) -> Matcher:
-    marked = (
-        f"[{glob[0]}]{glob[1:]}" if glob.startswith(("=", "re:")) else glob
-    )  # elsewhere these begin other patterns
+    # Elsewhere these begin other patterns
+    marked = f"[{glob[0]}]{glob[1:]}" if glob.startswith(("=", "re:")) else glob
     return compile_pattern(marked)

@@ -137,9 +137,8 @@ def run_in_slots(
     try:
         while True:
             if following is None:
-                following = next(
-                    tasks, None
-                )  # made while the workers run, so that none of them waits for it
+                # Made while the workers run, so that none of them waits for it
+                following = next(tasks, None)
             if idle and following is not None:
                 running.add(idle.pop(), following)
                 following = None

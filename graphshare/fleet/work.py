@@ -31,9 +31,8 @@ from graphshare.text.urls import is_url, redact
 if sys.platform != "win32":
     import resource
 
-_FOLDERS = (
-    FolderMemory()
-)  # listing a folder of 100,000 outputs for left-overs takes 30 ms: it is done once a minute
+# Listing a folder of 100,000 outputs for left-overs takes 30 ms: it is done once a minute
+_FOLDERS = FolderMemory()
 _LONGEST_ERROR = 2000  # characters
 _MOST_ERRORS = 3
 _MOST_FIGURES = 32  # an object of more numbers is a list by name, not counts
@@ -220,9 +219,8 @@ def _describe_folder(path: str) -> FileState:
         with os.scandir(path) as entries:
             stats = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
         files = [(name, status.st_size, str(status.st_mtime_ns)) for name, status in stats]
-    tag = hash_pieces(
-        [repr(sorted(files)).encode()]
-    )  # repr: a name may have bytes that are not UTF-8
+    # Repr: a name may have bytes that are not UTF-8
+    tag = hash_pieces([repr(sorted(files)).encode()])
     return FileState(path, sum(size for _, size, _ in files), etag=tag)
 
 
@@ -269,9 +267,8 @@ def any_time_limit(seconds: float | None) -> Iterator[None]:
     try:
         try:
             watchdog.start()
-            sys.setprofile(
-                look
-            )  # called at each call and return in this thread: costs some tens of percent of time
+            # Called at each call and return in this thread: costs some tens of percent of time
+            sys.setprofile(look)
             yield
         finally:
             sys.setprofile(before)  # a call, too: the limit may pass here

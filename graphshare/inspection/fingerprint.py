@@ -194,9 +194,8 @@ class _Walk:
                 each for each in body.graph.variables() if "position" in each.details.values
             ]
             arguments.sort(key=lambda each: each.details.values["position"])
-            bodies.append(
-                (name, self.describe(body.graph, arguments), body)
-            )  # the file's nesting bounds this recursion
+            # The file's nesting bounds this recursion
+            bodies.append((name, self.describe(body.graph, arguments), body))
         call = self._find_call(node)
         return bodies if call is None else [*bodies, ("", self._functions[call.graph], call)]
 

@@ -262,9 +262,10 @@ def measure_params(
         UsageError: a stem has several parameter files.
         RefusedError: a pattern matches nothing; ``time_limit`` has passed.
     """
+    # Start-up: `show` needs no numpy
     from graphshare.formats.params.statistics import (
         measure_array,
-    )  # start-up: `show` needs no numpy
+    )
 
     with resource_limits(None, time_limit):
         file = index_params(path, epoch=epoch)

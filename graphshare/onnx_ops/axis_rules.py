@@ -329,9 +329,8 @@ def _fill(call: Call) -> Outputs:
     if call.node.op == "Range":
         start, end, step = (operand.row for operand in call.operands)
         row = end if (start, step) == (((0,),), ((),)) else None
-    return [
-        tuple(map(fix, call.shape())) if row is None else row
-    ]  # a model that does not follow this fails in the proof
+    # A model that does not follow this fails in the proof
+    return [tuple(map(fix, call.shape())) if row is None else row]
 
 
 def _concat(call: Call) -> Outputs:

@@ -228,10 +228,11 @@ class _Propagation:
         node = rule.node
         table = self._inference.table(what)
         inputs = [_slot(table, entry) for entry in node.inputs]
+        # Inference from consumers changes a row of outputs in place
         facts = (
             inputs,
             list(table[node]),
-        )  # inference from consumers changes a row of outputs in place
+        )
         if self._settled.get((node, what)) == facts:
             return False
         self._settled[node, what] = facts

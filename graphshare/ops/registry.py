@@ -192,9 +192,10 @@ class Contributions(Generic[Item]):
     def load_installed(self) -> dict[str, Item]:
         """Return installed packages' items by canonical name; looked up once."""
         if self._installed is None:
+            # Start-up: only graphs that are executed need it
             from importlib.metadata import (
                 entry_points,
-            )  # start-up: only graphs that are executed need it
+            )
 
             points = entry_points(group=self._group)
             self._installed = {

@@ -23,9 +23,8 @@ def render(report: FindingsReport, format_: str) -> str:
     """Return ``report`` in one of :data:`FORMATS`, ending in a line break."""
     if format_ in _WRITERS:
         return _WRITERS[format_](report)
-    text: str = import_module(f"graphshare.reports.{format_}").render(
-        report
-    )  # start-up: few need XML and hashes
+    # Start-up: few need XML and hashes
+    text: str = import_module(f"graphshare.reports.{format_}").render(report)
     return text
 
 

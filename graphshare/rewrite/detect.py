@@ -111,10 +111,11 @@ def _list_other_forms(
     relations: Mapping[Node, list[str]],
 ) -> Iterator[Candidates]:
     """Yield ONNX parameters of equal bytes and other shapes, and tables with their transposes."""
+    # Start-up: few models are ONNX models
     from graphshare.onnx_ops.transposed import (
         LEAST,
         find_tables,
-    )  # start-up: few models are ONNX models
+    )
 
     records = params.by_key()
     alike: dict[str, list[list[Node]]] = {}

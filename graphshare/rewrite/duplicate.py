@@ -98,9 +98,8 @@ def _choose_tied(
     """Return the shared parameters in file order. Implied ones can be copied but not tied."""
     decided = dict.fromkeys(list_parameters(roles), options.mode)
     implied = dict.fromkeys(list_implied_parameters(graph), options.mode)
-    outputs = {
-        entry.node for entry in graph.heads if entry.node.details.outputs
-    }  # two outputs need two names
+    # Two outputs need two names
+    outputs = {entry.node for entry in graph.heads if entry.node.details.outputs}
     decided.update(dict.fromkeys(outputs & decided.keys(), "copy"))
     faults = []
     for choice in options.choices:

@@ -40,9 +40,8 @@ def extract_graph(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] =
     places = [(entry.node, entry.index) for entry in entries[1]]
     named = dict(zip(places, name_outputs(graph, entries[1]), strict=True))
     reached = _find_reached(entries[0], named)
-    active = {
-        node for node, _ in reached
-    }  # of a node that is cut by its own name, one output that is needed is enough
+    # Of a node that is cut by its own name, one output that is needed is enough
+    active = {node for node, _ in reached}
     named = {
         key: name
         for key, name in named.items()

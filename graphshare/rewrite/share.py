@@ -74,9 +74,10 @@ def share_by_plan(
     check_isomorphic(rewrite, tied=ties.keys())
     reshaping = None
     if reshaped:
+        # Start-up: few ties are of two shapes
         from graphshare.onnx_ops.transposed import (
             tie_reshaped,
-        )  # start-up: few ties are of two shapes
+        )
 
         images = rewrite.branches[0].images
         # A second rewrite, because it adds operators that a run has to prove.

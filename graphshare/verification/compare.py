@@ -128,10 +128,11 @@ def compare(
     if reduce is None:
         with limit_proof(resources, left, right):
             return ModelComparison(left, right, options, names, least).run()
+    # Start-up: few proofs look for parts
     from graphshare.verification.reduction import (
         reduce_difference,
         refuse_folder,
-    )  # start-up: few proofs look for parts
+    )
 
     folder = local_path(os.fspath(reduce))
     refuse_folder(folder)

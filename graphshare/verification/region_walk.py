@@ -195,9 +195,8 @@ class RegionWalk:
                 if key[0] in cone.left and key not in inner
             }
             inner |= bodies
-            regions += [
-                region for report in chain(*bodies.values()) for region in report.regions
-            ]  # they name their body
+            # They name their body
+            regions += [region for report in chain(*bodies.values()) for region in report.regions]
             judged = self._find_judged(cone)
             regions.append(make_region(cone, reason=_UNKNOWN) if judged is None else judged.region)
         return regions, list(chain(*inner.values()))
@@ -429,9 +428,8 @@ class RegionWalk:
             )
         for term, value, other in zip(step.terms, cases[0][0], cases[-1][1], strict=True):
             left.by_term[term] = value
-            right.by_term[term] = (
-                value if read_bits(value) == read_bits(other) else other
-            )  # one array for equal bits
+            # One array for equal bits
+            right.by_term[term] = value if read_bits(value) == read_bits(other) else other
         for own, part in zip(draw, step.parts, strict=True):
             for term, entry in zip(step.terms, part.targets, strict=True):
                 own.keep(get_place(entry), own.by_term[term])
@@ -496,9 +494,8 @@ class RegionWalk:
             step.close()
         # Terms differ but bits agree: either the change does not show, or there is none.
         entered, learned = self._enter_bodies(cone)
-        rest = cone.leave_out(
-            entered
-        )  # bodies that were judged by themselves hide nothing any more
+        # Bodies that were judged by themselves hide nothing any more
+        rest = cone.leave_out(entered)
         self._learn(
             step, learned, needs_ranks=is_same and is_alike(rest, apart=("Identity", "_copy"))
         )

@@ -159,9 +159,8 @@ def _draw_own(
     for node in (
         () if data else [node for node in nodes if roles[node].is_label and node not in fed]
     ):
-        own[node] = (own[node] != 1).astype(
-            own[node].dtype
-        )  # classes 0 and 1 exist in every classifier
+        # Classes 0 and 1 exist in every classifier
+        own[node] = (own[node] != 1).astype(own[node].dtype)
     return own
 
 

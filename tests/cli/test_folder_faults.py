@@ -91,9 +91,8 @@ SOUND: list[Callable[[], Files]] = [
     lambda: {".onnx": model()},
     lambda: {".onnx.gz": gzip.compress(model())},
     lambda: {".onnx": outside(), ".onnx.data": bytes(8)},
-    lambda: {
-        ".params": params(ExampleRecord("w", value=float("nan")))
-    },  # of no graph: it may be data
+    # Of no graph: it may be data
+    lambda: {".params": params(ExampleRecord("w", value=float("nan")))},
     lambda: {".npz": npz()},
     lambda: {".md": PAGE, ".json": b"{}", ".py": b"raise SystemExit(1)\n"},
 ]

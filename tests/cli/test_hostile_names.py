@@ -94,9 +94,8 @@ def test_no_name_breaks_a_line(line: str, hostile_folder: Path) -> None:
 def test_a_terminal_gets_printable_text(line: str, hostile_folder: Path) -> None:
     code, out, err = on_terminal(*line.split(), cwd=hostile_folder)
     for text in (out, err):
-        plain = (
-            re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n").replace("\r", "")
-        )  # colours and progress
+        # Colours and progress
+        plain = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n").replace("\r", "")
         assert "\n::error file=a.c" not in f"\n{plain}"
         assert not RAW.search(plain), (code, plain)
     if line.endswith("json") and out.startswith("{"):

@@ -353,9 +353,8 @@ def test_statistics_end_at_their_time_limit(tmp_path: Path) -> None:
     ready = time.monotonic()
     done = run_bounded("params", "stats", path.name, "--time-limit", "1", cwd=tmp_path)
     refused(done, "the time limit of 1 s has passed", "--time-limit S")
-    assert time.monotonic() - ready < 7 + (
-        ready - start
-    )  # other tests may run on the same processors
+    # Other tests may run on the same processors
+    assert time.monotonic() - ready < 7 + (ready - start)
     with pytest.raises(RefusedError, match=r"the time limit of 0\.2 s"):
         measure_params(path, time_limit=0.2)
 
@@ -572,12 +571,10 @@ def test_slow_operators_end_at_the_time_limit(tmp_path: Path, case: str) -> None
     start = time.monotonic()
     run_bounded("--version", cwd=tmp_path)
     ready = time.monotonic()
-    done = run_bounded(
-        *command, cwd=tmp_path, space=8 << 30
-    )  # a fast machine is not stopped by memory before its time is up
-    assert time.monotonic() - ready < 7 + (
-        ready - start
-    )  # other tests may run on the same processors
+    # A fast machine is not stopped by memory before its time is up
+    done = run_bounded(*command, cwd=tmp_path, space=8 << 30)
+    # Other tests may run on the same processors
+    assert time.monotonic() - ready < 7 + (ready - start)
     said = done.stderr.decode()
     assert done.returncode in (0, 2), said
     assert done.returncode == 0 or "the time limit of 5 s has passed" in said, said

@@ -509,9 +509,8 @@ def test_a_wide_row_is_painted_in_small_paths_and_arrows_only_in_the_window(
     write_json(tmp_path / "net.json", document([variable("x"), *branches, last], [2001]))
     done(graphshare("draw", "net.json", "-o", "net.html", cwd=tmp_path))
     arrows, parts = read(tmp_path / "net.html").page.evaluate(COUNT_PARTS)
-    assert (
-        2000 < arrows < 2100
-    )  # all that end at the sum, and those of the few branches that are seen
+    # All that end at the sum, and those of the few branches that are seen
+    assert 2000 < arrows < 2100
     assert 1 < parts <= 500
 
 

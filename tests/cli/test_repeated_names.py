@@ -92,9 +92,8 @@ def test_heads_are_numbered_as_they_are_listed(tmp_path: Path) -> None:
             graph, shapes=SHAPES, seed=0, params_seed=0, targets=[target]
         ).outputs.values()
         assert (chosen == listed[name]).all()
-    assert (
-        next(gs.extract(graph, "act#0").graph.variables()).name == "w"
-    )  # MXNet of b, which the heads list first
+    # MXNet of b, which the heads list first
+    assert next(gs.extract(graph, "act#0").graph.variables()).name == "w"
     twice = write(tmp_path, two_towers(heads=[7, 7]))
     assert gs.extract(twice, ["minus"]).graph.heads[1:] == ()
     assert len(gs.extract(twice, "minus_output#1").graph.heads) == 1

@@ -167,9 +167,8 @@ def test_long_work_shows_a_bar_that_goes_again(large: Path) -> None:
     bars = re.findall(r"measuring  (?:█|░)+ +(\d+)%  [\d.]+ MB/s  \d+:\d\d left", shown)
     assert bars
     assert [int(share) for share in bars] == sorted(int(share) for share in bars)
-    assert shown.index("arg:w0") > shown.rindex(
-        "\r\x1b[K"
-    )  # the line is clear before the table comes
+    # The line is clear before the table comes
+    assert shown.index("arg:w0") > shown.rindex("\r\x1b[K")
 
 
 @pytest.mark.large

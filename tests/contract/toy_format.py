@@ -45,9 +45,8 @@ class ToyFormat(ModelFormat):
                 inputs = _read_entries(record.get("inputs", []), nodes)
                 attrs = freeze(record.get("attrs", {}))
                 op = record.get("op", "")
-                details = (
-                    NodeDetails(domain=self.name) if op else NO_DETAILS
-                )  # MXNet's operators have the same names
+                # MXNet's operators have the same names
+                details = NodeDetails(domain=self.name) if op else NO_DETAILS
                 nodes.append(
                     Node(op, record["name"], attrs, inputs, num_outputs=1, details=details)
                 )

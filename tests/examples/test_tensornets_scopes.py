@@ -174,9 +174,8 @@ def test_clones_train_their_shared_variables_once() -> None:
         np.testing.assert_allclose(
             session.value(parameter), once, rtol=1e-6, err_msg=parameter.name
         )
-    moved = (
-        0.9 * (0.1 * means[1]) + 0.1 * means[0]
-    )  # one after the other; the last use of shared parameters comes first
+    # One after the other; the last use of shared parameters comes first
+    moved = 0.9 * (0.1 * means[1]) + 0.1 * means[0]
     np.testing.assert_allclose(
         session.value("small/conv1/bn/moving_mean"), moved, rtol=1e-4, atol=1e-7
     )

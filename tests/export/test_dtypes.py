@@ -193,9 +193,8 @@ def test_tokens_are_int64_and_cast_where_the_graph_needs_floats(
     casts = [
         node for node in model.graph.node if node.op_type == "Cast" and node.input[0] in stated
     ]
-    assert [node.input[0] for node in casts] == [
-        "data0"
-    ]  # of which a half is taken; what is only an index needs none
+    # Of which a half is taken; what is only an index needs none
+    assert [node.input[0] for node in casts] == ["data0"]
 
 
 def test_indices_are_exact_where_floats_end() -> None:

@@ -134,6 +134,5 @@ def test_int8_weights_are_scaled_without_a_trap(corpus: Path, tmp_path: Path) ->
     model, feeds = seeded_model(corpus, "quant_lenet_mkldnn_auto")
     export(model, tmp_path / "model.onnx", feeds=feeds, as_input=tuple(feeds), verify=False)
     traps = set(list_traps(onnx.load(tmp_path / "model.onnx").graph))
-    assert traps == {
-        "OpenVINO takes NaN, of a division by 0, for greater than a number"
-    }  # the divisor is never 0
+    # The divisor is never 0
+    assert traps == {"OpenVINO takes NaN, of a division by 0, for greater than a number"}

@@ -44,7 +44,7 @@ CAMPAIGNS: dict[str, str] = {
 def main(arguments: list[str] | None = None) -> int:
     """Run the campaigns of a command line and return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m tests.fuzz", description=(__doc__ or "").partition("\n\n")[0]
     )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"one of {', '.join(CAMPAIGNS)} [all]"

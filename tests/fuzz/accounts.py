@@ -229,9 +229,8 @@ class Renaming:
 
     def _apply_body(self, body: Message, other: Message, around: Names) -> None:
         hidden = {around[name] for name in list_captured(body, around)}
-        hidden |= {
-            name for name, kind in list_defined(other).items() if kind in _WEIGHTS
-        }  # a value gives way to a weight
+        # A value gives way to a weight
+        hidden |= {name for name, kind in list_defined(other).items() if kind in _WEIGHTS}
         lifted = self._drop_lifted(body, other)
         own = {name: name for name in list_defined(body)}
         for name, kind, new in _pair_names(body, other):

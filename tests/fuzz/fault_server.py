@@ -49,9 +49,8 @@ def main() -> None:
 
 def _become(command: Any, library: Any, request: dict[str, Any]) -> None:
     """Turn this process into a run of the command."""
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a test run in the background ignores it
+    # A test run in the background ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for number, path in ((0, os.devnull), (1, request["stdout"]), (2, request["stderr"])):
         fd = os.open(path, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

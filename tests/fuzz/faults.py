@@ -341,9 +341,8 @@ def _judge_killed(injector: Injector, reference: Reference, files: dict[str, byt
     names = [
         name for name in reference.after if reference.after[name] != reference.before.get(name)
     ]
-    is_in_place = "--in-place" in reference.command and not reference.command.startswith(
-        "pool"
-    )  # a pool is as it was
+    # A pool is as it was
+    is_in_place = "--in-place" in reference.command and not reference.command.startswith("pool")
     if any(name in reference.before and (is_in_place or name in MODEL) for name in names):
         return wrong  # in place: the next run does not start from the same files
     code, _, _ = injector.run(reference.command)

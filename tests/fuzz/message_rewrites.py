@@ -416,9 +416,8 @@ def pool(path: Path, source: Message) -> None:
     gs.pool([folders[0] / path.name], folders[1], embed=True, verify=False)
     result = parse((folders[1] / path.name).read_bytes())
     if any(each.list(13) for each in source.walk() if each.name == "TensorProto"):
-        _expect_equal(
-            _drop_data(source), _drop_data(result)
-        )  # what was in a file of its own is in the model
+        # What was in a file of its own is in the model
+        _expect_equal(_drop_data(source), _drop_data(result))
         return
     _expect_equal(source, result)
     if source.is_ordered() and (folders[1] / path.name).read_bytes() != path.read_bytes():

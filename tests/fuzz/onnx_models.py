@@ -136,9 +136,8 @@ class Cases(graphs.Cases):
             for node in source.model.graph.node
             if node.name or node.output
         ]
-        feeds = (
-            chance.choice(draw_inputs(source.model)) if way >= _ODD else {}
-        )  # inputs of any size are not drawn
+        # Inputs of any size are not drawn
+        feeds = chance.choice(draw_inputs(source.model)) if way >= _ODD else {}
         known = {OTHER: source.model.SerializeToString(), FEEDS: pack(feeds)}
         return {MODEL: data, **known, **source.files, **changed.files}, chance.choice(
             names or ["x"]

@@ -142,9 +142,8 @@ class Cases:
         )
 
         def act(process: subprocess.Popen[bytes]) -> None:
-            (os.killpg if is_whole or number == signal.SIGINT else os.kill)(
-                process.pid, number
-            )  # Ctrl-C reaches all
+            # Ctrl-C reaches all
+            (os.killpg if is_whole or number == signal.SIGINT else os.kill)(process.pid, number)
 
         self.reset()
         moment = self.draw_moment(chance, known)

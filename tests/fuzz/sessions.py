@@ -39,9 +39,8 @@ _PATIENCE = 40.0
 
 def infer(chance: random.Random) -> None:
     """Infer the types of a model that is right."""
-    assert inference.infer_types(RIGHT + b"\x08\x08" * chance.randint(0, 9))[
-        "y"
-    ]  # not the one that is remembered
+    # Not the one that is remembered
+    assert inference.infer_types(RIGHT + b"\x08\x08" * chance.randint(0, 9))["y"]
 
 
 def open_and_run(chance: random.Random) -> None:

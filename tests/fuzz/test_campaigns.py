@@ -87,9 +87,8 @@ def test_the_seeds_of_a_reader_are_valid(name: str) -> None:
 def test_a_manifest_that_loses_a_line_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = READERS["manifest"].seeds()[2]
     assert READERS["manifest"].read_or_refuse(lines)
-    monkeypatch.setattr(
-        manifest, "_is_torn", lambda line: True
-    )  # as if every last line were a torn one
+    # As if every last line were a torn one
+    monkeypatch.setattr(manifest, "_is_torn", lambda line: True)
     with pytest.raises(AssertionError, match="became"):
         READERS["manifest"].read_or_refuse(lines)
     monkeypatch.setattr(manifest.Manifest, "_read", lambda self: os.truncate(self.path, 0))
@@ -167,9 +166,8 @@ def test_changed_onnx_models_find_a_wrong_answer(
 @pytest.mark.parametrize("has_ended", [True, pytest.param(False, marks=pytest.mark.large)])
 def test_memory_beyond_the_limit_is_found(has_ended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process takes counts that a command starts, whether that goes on or has ended."""
-    size = (500 << 20) + (
-        resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
-    )  # the system keeps the largest of all
+    # The system keeps the largest of all
+    size = (500 << 20) + (resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10)
     taken = [
         sys.executable,
         "-c",

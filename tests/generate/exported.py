@@ -67,9 +67,8 @@ def check_export(model: Model) -> Result:
     stored = {variable for node in graph.nodes if node.op for variable in _parameters(node)}
     entries = [(number, index) for number, index in model.values if number in model.cases]
     refused: set[str] = set()
-    unknown: set[str] = (
-        set()
-    )  # the executor takes sizes of 0 that leave a shape open before it runs
+    # The executor takes sizes of 0 that leave a shape open before it runs
+    unknown: set[str] = set()
     data: bytes | RefusedError = RefusedError("nothing")
     while isinstance(data, RefusedError):
         entries = [(n, i) for n, i in entries if not _needs(nodes[n], refused, {})]
@@ -172,10 +171,11 @@ def _compare_alone(
         return None, "not alone"
     data = export_operator(canonical(node.op), node.attrs, inputs, outputs)
     if isinstance(data, RefusedError):
+        # It takes constants that the graph has and the operator alone does not
         return (
             None,
             "not alone",
-        )  # it takes constants that the graph has and the operator alone does not
+        )
     text = f"{node.op} {dict(node.attrs)} [{', '.join(f'{x.dtype}{x.shape}' for x in inputs)}]"
     try:
         found, judge = run_onnx(data, {f"in{i}": x for i, x in enumerate(inputs)})

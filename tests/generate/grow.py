@@ -124,9 +124,8 @@ class Grower:
         stream = np.random.default_rng([seed, 14])
         plant = _Plant(seed, stream, np_shape=bool(stream.integers(5) == 0))
         names = sorted(self.pool)
-        size = int(
-            np.exp(stream.uniform(np.log(5), np.log(59)))
-        )  # as many up to 17 operators as beyond; two may follow
+        # As many up to 17 operators as beyond; two may follow
+        size = int(np.exp(stream.uniform(np.log(5), np.log(59))))
         drawn = [names[i] for i in stream.integers(len(names), size=2 * size)]
         for op in drawn:
             if len(plant.cases) >= size:

@@ -34,9 +34,8 @@ def test_a_wrong_gradient_is_found() -> None:
 
 def test_what_rounding_leaves_of_a_gradient_is_excused() -> None:
     model = _model("radians", {}, {"x": np.array([1.0, 2.0, 3.0])})
-    model.document["nodes"].append(
-        operator("broadcast_div", "ratio", [0, 1])
-    )  # the same for all x: both gradients cancel
+    # The same for all x: both gradients cancel
+    model.document["nodes"].append(operator("broadcast_div", "ratio", [0, 1]))
     model.document["heads"] = [[2, 0, 0]]
     assert compare_gradients(model, _answer(x=np.full(3, 1e-6))) == (
         "gradients that differ by rounding",
@@ -48,20 +47,23 @@ def test_what_rounding_leaves_of_a_gradient_is_excused() -> None:
 @pytest.mark.parametrize(
     ("is_listed", "rows"),
     [
+        # The first row leaves (0, 1, 0) of the second, which needs no reflection
         (
             True,
             [[1, 0, 1], [3, 1, 3]],
-        ),  # the first row leaves (0, 1, 0) of the second, which needs no reflection
+        ),
+        # Here a rounding is reflected on every processor
         (
             True,
             [[1, 0, 1], [3, 1, np.nextafter(3, 4)]],
-        ),  # here a rounding is reflected on every processor
+        ),
         (True, [[1, 2, 2], [1, 3, 4]]),  # the number that decides the sign is 0 but for rounding
         (False, [[1, 0, 2], [3, 1, 3]]),
+        # Zeros that no arithmetic touches are zeros on every processor
         (
             False,
             [[1, 0, 0], [3, 1, 0]],
-        ),  # zeros that no arithmetic touches are zeros on every processor
+        ),
         (False, [[0, 1, 1], [3, 1, 2]]),
     ],
 )

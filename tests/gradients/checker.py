@@ -52,9 +52,8 @@ def check(
     }
     wanted = [node for node in wanted if node in plan.variables and values[node].dtype.kind == "f"]
     direction = {node: stream.standard_normal(min(PERIOD, values[node].size)) for node in wanted}
-    shifted = {
-        node: np.empty(values[node].shape) for node in wanted
-    }  # one memory for both sides: new memory takes long
+    # One memory for both sides: new memory takes long
+    shifted = {node: np.empty(values[node].shape) for node in wanted}
 
     def run(shift: float) -> Tape:
         for node, v in direction.items() if shift else ():

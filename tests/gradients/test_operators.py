@@ -122,11 +122,12 @@ def sound(case: dict[str, Any]) -> bool:
     if op == "_npi_where_rscalar":  # right where the array is stretched alone
         return False
     if op == "_npi_norm" and len(literal_eval(attrs.get("axis", "(0, 1)"))) == 2:
+        # For the others MXNet squares the output's gradient
         return int(attrs["flag"]) in (
             -2,
             1,
             2,
-        )  # for the others MXNet squares the output's gradient
+        )
     if attrs.get("fix_gamma", "True") == "True" and op in FIRST_ONLY[:4]:
         return False
     if op.startswith(RECORDED_SMOOTH):
@@ -230,9 +231,8 @@ def test_a_gradient_that_is_slightly_wrong_is_found(op: str) -> None:
 def test_a_gradient_whose_small_entries_are_slightly_wrong_is_found(op: str) -> None:
     with slightly_wrong(op, share=0.05):
         both = list(zip(checked(op), checked(op, small=True), strict=True))
-    assert any(
-        small.apart > LIMIT >= found.apart for (_, _, found), (_, _, small) in both
-    )  # whose large entries hide it
+    # Whose large entries hide it
+    assert any(small.apart > LIMIT >= found.apart for (_, _, found), (_, _, small) in both)
 
 
 @pytest.mark.parametrize("op", ["_npi_cholesky", "_linalg_potrf", "_linalg_syevd"])

@@ -96,9 +96,8 @@ def test_no_command_imports_from_the_current_folder(
 def test_nor_does_the_script_that_is_installed(models: Path, hostile: Path) -> None:
     script = hostile.parent / "bin" / "graphshare"
     script.parent.mkdir()
-    script.write_text(
-        "import sys\nfrom graphshare.__main__ import main\nsys.exit(main())\n"
-    )  # as pip writes it
+    # As pip writes it
+    script.write_text("import sys\nfrom graphshare.__main__ import main\nsys.exit(main())\n")
     done = run_there(
         hostile,
         ["check", str(models / "lenet"), str(models / "small.onnx")],

@@ -263,21 +263,20 @@ def test_batch_normalization_of_nothing(fixed: str, shape: tuple[int, ...], axis
     found = backward(case, inputs, 0)
     assert found[0].shape == shape
     assert found[2].tolist() == [0, 0, 0]
-    assert (
-        found[1].tolist() == [0, 0, 0] if fixed == "True" else np.isnan(found[1]).all()
-    )  # recorded with MXNet 1.9.1
+    # Recorded with MXNet 1.9.1
+    assert found[1].tolist() == [0, 0, 0] if fixed == "True" else np.isnan(found[1]).all()
 
 
 def test_means_of_the_least_number() -> None:
     mean, variance = ask("moments", {"axes": "(0,)"}, np.array([[8, 3], [-8, 5]], np.int8))
+    # Recorded with MXNet 1.9.1: 64 + 64 is -128
     assert (mean.tolist(), variance.tolist()) == (
         [0, 4],
         [-64, 1],
-    )  # recorded with MXNet 1.9.1: 64 + 64 is -128
+    )
     assert ask("mean", {"axis": "(0,)"}, np.full((2, 1), 64, np.int8))[0].tolist() == [-64]
-    assert ask("mean", {"axis": "(0,)"}, np.full((300, 1), 1, np.int8))[0].tolist() == [
-        0
-    ]  # 300 is 44
+    # 300 is 44
+    assert ask("mean", {"axis": "(0,)"}, np.full((300, 1), 1, np.int8))[0].tolist() == [0]
 
 
 def test_percentiles_of_float16_are_float32() -> None:

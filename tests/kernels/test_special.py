@@ -82,9 +82,8 @@ def test_power_of_a_half_is_that_of_c(dtype: str) -> None:
     attrs, _ = signature.parse({"scalar": "0.5", "is_int": "0"})
     x = np.array([-np.inf, -0.0, 4.0, -1.0, np.inf], dtype)
     got = kernel.forward(Context(reusable=(True,)), attrs, x)
-    assert np.array_equal(
-        got, np.array([np.inf, 0, 2, np.nan, np.inf], dtype), equal_nan=True
-    )  # as MXNet 1.9.1 on this x
+    # As MXNet 1.9.1 on this x
+    assert np.array_equal(got, np.array([np.inf, 0, 2, np.nan, np.inf], dtype), equal_nan=True)
     assert not np.signbit(got[1])
 
 

@@ -75,9 +75,8 @@ def reach(edges: Edges, start: str) -> set[str]:
 def list_cycles(package: Path) -> list[list[str]]:
     modules = list_modules(package)
     edges = {name: find_imports(name, path, modules) for name, path in modules.items()}
-    return find_cycles(
-        {**edges, package.name: set()}
-    )  # its __init__ hands names on, when they are first used
+    # Its __init__ hands names on, when they are first used
+    return find_cycles({**edges, package.name: set()})
 
 
 def test_the_package_has_no_import_cycle() -> None:

@@ -124,7 +124,7 @@ def _list_sources(only: str, cache: Path) -> Iterator[Source]:
 def main() -> int:
     """Check, print, and return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.onnx_files", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m tests.onnx_files", description=(__doc__ or "").partition("\n\n")[0]
     )
     parser.add_argument("--cache", type=Path, default=Path("onnx-packages"), metavar="DIR")
     parser.add_argument("--only", default="wheel,cases,packages,external", metavar="WHAT")

@@ -64,9 +64,8 @@ def inspect(bench: Bench) -> None:
         agree = all(
             b is None or a == b or isinstance(a, str) for a, b in zip(sizes, dims, strict=True)
         )
-        demand(
-            agree, f"{name} is {sizes}, and ONNX has {dims}"
-        )  # a name that the file states may be a number for ONNX
+        # A name that the file states may be a number for ONNX
+        demand(agree, f"{name} is {sizes}, and ONNX has {dims}")
         demand(
             types[name]["dtype"] in (dtype, "string"),
             f"{name} is {types[name]['dtype']}, and ONNX has {dtype}",
@@ -421,9 +420,8 @@ def run(bench: Bench) -> None:
         return
     with np.load(out) as arrays:
         session = Session(bench.source.data, str(bench.folder), optimize=False)
-        names = [
-            value.name for value in session.inputs
-        ]  # those that nothing reads are not in the file
+        # Those that nothing reads are not in the file
+        names = [value.name for value in session.inputs]
         feeds = {name: arrays[name] if name in arrays else bench.feeds[name] for name in names}
         for name, value in session.run(feeds).items():
             if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":

@@ -317,7 +317,7 @@ def quantize(folder: Path) -> Iterator[tuple[str, Callable[[Path], None]]]:
 
 def main() -> int:
     """Write what is not there yet, and print what could not be written."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)

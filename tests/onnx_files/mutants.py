@@ -199,9 +199,8 @@ def _edit_tensor(
     elif tensor.raw_data:
         place += ", raw_data"
         array = numpy_helper.to_array(tensor)
-        last = len(tensor.raw_data) - (
-            array.itemsize if array.dtype.kind in "iu" else 1
-        )  # a size of 2 ** 56 would never end
+        # A size of 2 ** 56 would never end
+        last = len(tensor.raw_data) - (array.itemsize if array.dtype.kind in "iu" else 1)
         yield place, "first byte", effect, lambda m, t, files: _change_raw(t, 0)
         if last:
             yield place, "last number", effect, lambda m, t, files: _change_raw(t, last)

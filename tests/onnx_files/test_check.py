@@ -355,9 +355,8 @@ def test_what_loaders_take_is_no_error(name: str, tmp_path: Path) -> None:
 
 
 def test_a_name_that_comes_later_around_a_body_is_a_warning(tmp_path: Path) -> None:
-    model = (
-        make()
-    )  # onnxruntime refuses it where it computes the other value first, the checker takes it
+    # onnxruntime refuses it where it computes the other value first, the checker takes it
+    model = make()
     rename_output(then(model), 0, "f")
     (finding,) = gs.check(write(tmp_path, model)).findings
     assert (finding.code, finding.level, finding.node) == ("GS610", Level.WARNING, "f")
@@ -479,9 +478,8 @@ def test_large_data_is_not_copied_for_the_checker(
         lambda data, location: sizes.append(len(data)) or find_refusal(data, location),
     )
     path = write(tmp_path, model)
-    assert {finding.code for finding in list_errors(path)} == {
-        "GS611"
-    }  # 200 by 200 does not fit 16 by 16
+    # 200 by 200 does not fit 16 by 16
+    assert {finding.code for finding in list_errors(path)} == {"GS611"}
     (size,) = sizes
     assert size < 8000 < path.stat().st_size
 

@@ -360,9 +360,10 @@ def test_a_recorded_set_has_inputs_and_outputs(tmp_path: Path) -> None:
     folder = tmp_path / "test_data_set_0"
     folder.mkdir()
     (folder / "input_0.pb").write_bytes(numpy_helper.from_list(arrays).SerializeToString())
+    # By name
     (folder / "output_0.pb").write_bytes(
         numpy_helper.from_array(arrays[1], "y").SerializeToString()
-    )  # by name
+    )
     (folder / "output_1.pb").write_bytes(
         numpy_helper.from_list([*arrays, arrays[1]], "t").SerializeToString()
     )

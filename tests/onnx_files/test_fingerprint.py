@@ -29,9 +29,8 @@ NAMES = ("names of inputs", "names of outputs")
 
 def _counts(mutant: Mutant) -> bool:
     """Return whether version 1 lists what a change is of, whatever onnxruntime says of the changed file."""
-    is_domain = (
-        mutant.place == "opset of a model" and "opset_import0" not in mutant.path
-    )  # that functions are called by
+    # That functions are called by
+    is_domain = mutant.place == "opset of a model" and "opset_import0" not in mutant.path
     # A Constant with a second output is still a weight, and a sparse tensor the dense one that it means.
     return not (
         mutant.place in (*NAMES, "number of outputs") or "sparse" in mutant.name or is_domain

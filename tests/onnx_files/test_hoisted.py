@@ -195,9 +195,8 @@ def test_another_shape_of_a_bodys_weight(where: str, alias: str, tmp_path: Path)
     done(graphshare("share", source, "--alias", alias, "-o", tied))
     onnx.checker.check_model(tied, full_check=True)
     assert tied.read_bytes().count(DATA) == 1
-    check_bits(
-        source, tied, 1, optimizations=[True]
-    )  # which fold the Reshape, so that the product has a constant again
+    # Which fold the Reshape, so that the product has a constant again
+    check_bits(source, tied, 1, optimizations=[True])
 
 
 def test_a_weight_of_a_function_stays_there(tmp_path: Path) -> None:

@@ -736,9 +736,8 @@ UNLIKE = {
 
 @pytest.mark.parametrize("name", EXACT)
 def test_an_identity_is_exact(name: str, tmp_path: Path) -> None:
-    assert_exact(
-        EXACT[name], tmp_path, computes=name != "Dropout 6"
-    )  # onnxruntime has all but that one
+    # onnxruntime has all but that one
+    assert_exact(EXACT[name], tmp_path, computes=name != "Dropout 6")
 
 
 @pytest.mark.parametrize("name", UNLIKE)

@@ -40,9 +40,8 @@ def make_hidden(seed: int) -> Hidden:
     bias = np.array([rng.uniform(-1, 1) for _ in range(columns)], np.float32)
     row, column = rng.randrange(rows), rng.randrange(columns)
     bias[column] = np.copysign(rng.uniform(300, 2000), MASKS[mask][0])
-    weight[row, column] += np.copysign(
-        1, weight[row, column]
-    )  # a change that is more than the noise of the bias
+    # A change that is more than the noise of the bias
+    weight[row, column] += np.copysign(1, weight[row, column])
     moved = weight.copy()
     moved[row, column] *= rng.choice((0.5, 0.9, 1.1, 2.0, -1.0, 0.0))
     fused = rng.choice(("", "h", "other"))

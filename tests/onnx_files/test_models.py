@@ -66,9 +66,8 @@ def test_a_few_models_of_the_wheel() -> None:
 @pytest.mark.large
 def test_models_of_the_wheel() -> None:
     assert len(list_wheel()) == 149
-    _check(
-        [read_wheel(path) for path in list_wheel() if path.parent.name != "light"][::6]
-    )  # weights of 500 MB take seconds
+    # Weights of 500 MB take seconds
+    _check([read_wheel(path) for path in list_wheel() if path.parent.name != "light"][::6])
 
 
 @pytest.fixture(scope="module")

@@ -186,9 +186,8 @@ def check_report(mutant: Mutant, report: Report | str, is_seen: bool | None) -> 
     if mutant.effect is Effect.NOTHING:
         assert (report.outcome, report.rung) == ("equal", "exact"), report.verdict
     elif mutant.effect is Effect.DECLARED:
-        is_size = mutant.what.startswith(
-            "size "
-        )  # both are computed at a size that one of them fixes
+        # Both are computed at a size that one of them fixes
+        is_size = mutant.what.startswith("size ")
         assert not report or not is_seen or is_size, (
             "what is declared changes what is computed, and the verdict is EQUAL"
         )
@@ -254,9 +253,8 @@ def check(mutant: Mutant, folder: Path) -> None:
     check_differences(mutant, find_differences(original, path))
     report = compare(original, path, resources=gs.Resources(time_limit=None if ends else 2))
     check_report(mutant, report, is_seen)
-    is_size = mutant.what.startswith(
-        "size "
-    )  # both were compared at a size that these inputs need not have
+    # Both were compared at a size that these inputs need not have
+    is_size = mutant.what.startswith("size ")
     if can_run and is_seen and not is_size and not re.fullmatch(_RARE, mutant.name):
         check_distance(report, original.outputs or [], others)
 

@@ -91,9 +91,8 @@ def test_rules_that_match_no_value_rename_nodes(halves: Path, tmp_path: Path) ->
     assert nodes == [("1st", ["r"]), ("parts", ["a", "b"]), ("b", ["na"]), ("sum", ["y"])]
     gs.save(gs.rename(renamed, map=names, inverse=True), tmp_path / "back.onnx")
     assert (tmp_path / "back.onnx").read_bytes() == halves.read_bytes()
-    named = gs.rename(
-        halves, match={"b": "other"}
-    )  # a value has this name, and the node called so keeps it
+    # A value has this name, and the node called so keeps it
+    named = gs.rename(halves, match={"b": "other"})
     assert [list(node.details.outputs) for node in named.graph.nodes if node.op == "Split"] == [
         ["a", "other"]
     ]

@@ -138,9 +138,8 @@ def judge(count: int, folder: Path, *, first: int = 0) -> Counter[str]:
         exact = is_exact(models, folder)
         assert not (exact and is_other), f"seed {seed}, {kind}: onnxruntime shows that they differ"
         has_sums = any(step.op in _SUMS or step.op.startswith("Reduce") for step in recipe.steps)
-        is_steep = has_sums and not _STEEP.isdisjoint(
-            step.op for step in recipe.steps
-        )  # what is nearly 0 has either sign
+        # What is nearly 0 has either sign
+        is_steep = has_sums and not _STEEP.isdisjoint(step.op for step in recipe.steps)
         is_early = any(
             each.version < _EARLY.get(step.op, 0) for each in (recipe, other) for step in each.steps
         )

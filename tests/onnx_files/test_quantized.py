@@ -31,9 +31,8 @@ _NUMBERS = {
 def draw(share: float) -> Array:
     """Return numbers of which this share rounds to either side, as the order of the terms is."""
     middles = ((np.arange(100) + 0.5) * float(_STEP) - 0.8).astype("f")
-    near = middles.view(np.int32)[:, None] + np.arange(
-        -20, 21
-    )  # the floats around the middles of two steps
+    # The floats around the middles of two steps
+    near = middles.view(np.int32)[:, None] + np.arange(-20, 21)
     candidates = near.astype(np.int32).view("f").reshape(-1)
     sums = (candidates + _SMALL) + _LARGE, candidates + (_SMALL + _LARGE)
     ties = candidates[np.rint(sums[0] / _STEP) != np.rint(sums[1] / _STEP)]

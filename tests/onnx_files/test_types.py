@@ -112,9 +112,8 @@ def test_the_type_that_the_file_states_needs_no_inference(
     monkeypatch.setattr(value_types, "is_installed", lambda: False)
     part = save(gs.extract(gs.rename(path, prefix="p_"), "p_y", cuts="p_a"), tmp_path / "part.onnx")
     assert read_dtype(part.graph.input[-1]) == (FLOAT, ["batch", 2])
-    monkeypatch.setattr(
-        "graphshare.verification.measured_types.open_computation", refuse
-    )  # nor is onnxruntime
+    # Nor is onnxruntime
+    monkeypatch.setattr("graphshare.verification.measured_types.open_computation", refuse)
     for cut in ("b", "column"):  # of the second the file states the dtype alone
         with pytest.raises(
             RefusedError, match=f"`cuts` '{cut}': .*the onnx package.*not installed"

@@ -58,10 +58,11 @@ def test_a_rewritten_model_is_compared_before_it_is_saved(tmp_path: Path) -> Non
     model = gs.duplicate(gs.load(write(tmp_path, "external")), ["b_", "c_"], mode="tie")
     report = gs.verify(model, inputs=gs.Inputs(rounds=2, seed=5))
     assert report
+    # One more than those of open sizes
     assert [len(branch.rounds) for branch in report.branches] == [
         3,
         3,
-    ]  # one more than those of open sizes
+    ]
     assert (
         "'data' (original), 'b_data' (b_), 'c_data' (c_) are seeded (5), (1, 2) float32"
         in " ".join(report.notes)

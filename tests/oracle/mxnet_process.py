@@ -121,9 +121,8 @@ def forward(question):
         )
     arguments = [found[name] for name in symbol.list_arguments()]
     states = [found[name].copy() for name in symbol.list_auxiliary_states()]
-    backend = (
-        {"MXNET_SUBGRAPH_BACKEND": "NONE"} if question.get("internals") else {}
-    )  # its fusion gives wrong inner outputs
+    # Its fusion gives wrong inner outputs
+    backend = {"MXNET_SUBGRAPH_BACKEND": "NONE"} if question.get("internals") else {}
     with mock.patch.dict(os.environ, backend):
         bound = symbol.bind(mx.cpu(), args=arguments, aux_states=states, grad_req="null")
     outputs = bound.forward(is_train=False)

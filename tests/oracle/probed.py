@@ -58,9 +58,8 @@ def prepared(case: dict[str, Any], inputs: list[Any]) -> tuple[Any, dict[Any, An
     if outputs is None or not outputs.visible:
         raise Refusal("no outputs")
     names = signature.formal_inputs(case["attrs"])
-    counted = (
-        signature.inputs_known and "subgraphs" not in case and case["op"] != "add_n"
-    )  # add_n adds whatever it is given
+    # add_n adds whatever it is given
+    counted = signature.inputs_known and "subgraphs" not in case and case["op"] != "add_n"
     if counted and len(names) != len(inputs):
         raise Refusal(f"{len(names)} inputs")
     graph = graph_of(case, outputs.visible)

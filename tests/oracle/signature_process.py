@@ -48,9 +48,8 @@ def load(question, head=0):
     graph = {"nodes": [*nodes, node], "arg_nodes": list(range(count)), "heads": [[count, head, 0]]}
     if question.get("version"):
         graph["attrs"] = {"mxnet_version": ["int", question["version"]]}
-    text = (
-        json.dumps(graph).replace("\\u000b", "\v").replace("\\f", "\f")
-    )  # it reads these as they are, not escaped
+    # It reads these as they are, not escaped
+    text = json.dumps(graph).replace("\\u000b", "\v").replace("\\f", "\f")
     return mx.sym.load_json(text)
 
 

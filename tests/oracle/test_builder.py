@@ -310,9 +310,8 @@ def test_a_step_is_that_of_module(oracle: Oracle, tmp_path: Path, net: str) -> N
         name for name in session.registry.parameters() if name in needed
     }
     for name, wanted in answer["values"].items():
-        largest = max(
-            float(np.abs(wanted).max()), 1e-4
-        )  # a bias before a BatchNorm has no gradient but rounding
+        # A bias before a BatchNorm has no gradient but rounding
+        largest = max(float(np.abs(wanted).max()), 1e-4)
         assert float(np.abs(session.value(name).ravel() - wanted).max()) <= 1e-5 * largest, name
     moved = [
         parameter for parameter in session.param_to_grad if session.param_to_grad[parameter].any()

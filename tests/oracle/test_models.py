@@ -89,9 +89,8 @@ def test_an_int8_model(
 def special(corpus: Path, oracle: Oracle, directory: Path, stem: str, mode: str) -> None:
     model = corpus_model(corpus, stem, directory)
     if stem == "cf_while_loop":
-        model.feed["lim"] = (
-            model.feed["lim"] + 100
-        )  # runs to its end: what is past the last step is uninitialised
+        # Runs to its end: what is past the last step is uninitialised
+        model.feed["lim"] = model.feed["lim"] + 100
     in_process(
         "duplicate", model.graph, "--params", model.params, "--prefix", "one/", "--prefix", "two.", "--mode", mode,
         "-o", directory / "twin", "--params-out", directory / "twin-0000.params",

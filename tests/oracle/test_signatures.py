@@ -653,9 +653,8 @@ def test_every_parameter_is_of_its_kind() -> None:
         if row.checks_attributes and row.name not in (ONLY_IN_A_PROCESS | FUSED | NEEDS_CODE)
         for parameter in row.parameters or ()
         for text in TELLING
-        if not (
-            parameter.name in wordy and text in ("2147483648", "-1", "None")
-        )  # counts that exhaust the memory
+        # Counts that exhaust the memory
+        if not (parameter.name in wordy and text in ("2147483648", "-1", "None"))
     ]
     questions = [
         {

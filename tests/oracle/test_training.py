@@ -101,9 +101,8 @@ def test_the_script_makes_the_recording_again(
         assert str(again[name]) == str(kept[name])
         for steps in STEPS:
             for new, old in zip(again[f"{name}/{steps}"], kept[f"{name}/{steps}"], strict=True):
-                found = summaries_apart(
-                    new, old, steps=steps
-                )  # another processor may round differently
+                # Another processor may round differently
+                found = summaries_apart(new, old, steps=steps)
                 limit = limits(name, steps, "float32")
                 assert found.value <= limit.value
                 assert found.change <= limit.change

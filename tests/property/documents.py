@@ -52,9 +52,8 @@ def documents(draw: st.DrawFn, *, depth: int = 1, plain: bool = False, most: int
     fit.
     """
     count = draw(st.integers(0, most))
-    place = draw(
-        st.permutations(range(count))
-    )  # the id of the i-th node in an order that can be built
+    # The id of the i-th node in an order that can be built
+    place = draw(st.permutations(range(count)))
     nodes: list[Record] = [{}] * count
     for i in range(count):
         nodes[place[i]] = draw(_records(place[:i], depth, plain))

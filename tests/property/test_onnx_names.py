@@ -67,9 +67,8 @@ class Writer:
         return f"v{self.count}"
 
     def weight(self, name: str) -> TensorProto:
-        size = self.draw(
-            st.sampled_from((1, 16))
-        )  # that of a body is a parameter of the model if it is large
+        # That of a body is a parameter of the model if it is large
+        size = self.draw(st.sampled_from((1, 16)))
         self.count += 1
         return numpy_helper.from_array(np.full(size, self.count / 8, np.float32), name)
 

@@ -60,9 +60,8 @@ def damaged(draw: st.DrawFn) -> Any:
         if action == "remove":
             del parent[key]
         elif action == "replace" or isinstance(parent, list):
-            parent[key] = deepcopy(
-                draw(WRONG)
-            )  # the samples are shared, and the next step may change this one
+            # The samples are shared, and the next step may change this one
+            parent[key] = deepcopy(draw(WRONG))
         else:
             parent[draw(st.sampled_from(_KEYS))] = deepcopy(draw(WRONG))
     return found

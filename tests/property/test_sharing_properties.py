@@ -75,9 +75,8 @@ def test_a_rename_and_the_inverse_of_its_map_give_the_same_bytes(
         graph = read_symbol(data)
     except GraphshareError:
         return
-    assume(
-        b"".join(write_symbol(graph)) == data
-    )  # what is no writer's layout keeps its content, not each blank
+    # What is no writer's layout keeps its content, not each blank
+    assume(b"".join(write_symbol(graph)) == data)
     fresh = {
         name: f"{chooser.choice('xyz')}/{i}"
         for i, name in enumerate(dict.fromkeys(n.name for n in graph.nodes))

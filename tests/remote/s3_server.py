@@ -38,10 +38,12 @@ class S3Server:
 def serve_s3() -> Iterator[S3Server]:
     """Serve S3 until the end of the block."""
     import s3fs
+
+    # Slow to import
     from moto.moto_server.werkzeug_app import (
         DomainDispatcherApplication,
         create_backend_app,
-    )  # slow to import
+    )
     from werkzeug.serving import make_server
 
     # fsspec keeps file systems: one of an earlier test would still ask the server of that test.

@@ -150,9 +150,8 @@ def test_outputs_at_urls_are_replaced_only_by_a_run_that_goes_on(
     with gs.overwriting():
         assert all(gs.foreach(f"{store}/a/lenet", words, out=out))
     lines = (tmp_path / "run.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "run.jsonl").write_text(
-        "".join(lines[:2])
-    )  # as if it was killed after the objects, before the line
+    # As if it was killed after the objects, before the line
+    (tmp_path / "run.jsonl").write_text("".join(lines[:2]))
     inline.clear()
     assert all(gs.foreach(f"{store}/a/*", words, out=out, manifest="run.jsonl"))
     assert len(inline) == 1

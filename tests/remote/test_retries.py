@@ -45,9 +45,8 @@ def test_a_web_server(behaviour: Behaviour | None, capsys: pytest.CaptureFixture
         said = run_in_time(capsys, "inspect", f"{address}/lenet-symbol.json")
     assert f"{address}/lenet-symbol.json: " in said
     assert ("Timeout" in said) == (behaviour not in (fail, None))
-    assert (
-        len(times) <= ATTEMPTS + 1
-    )  # the client repeats a request itself when a connection that it kept is gone
+    # The client repeats a request itself when a connection that it kept is gone
+    assert len(times) <= ATTEMPTS + 1
 
 
 @pytest.mark.parametrize("behaviour", [say_nothing, drip_head, drip_body, break_chunk, fail, None])

@@ -203,9 +203,8 @@ def test_a_large_object_goes_in_parts(
     server.faults.append(lambda request: "partNumber=2" in request[1])
     convert_params(source, tmp_path / "large.params")
     convert_params(source, "s3://models/out/large.params")
-    assert (
-        sum("partNumber=" in path for _, path, _ in server.requests) == 4
-    )  # one of three was refused at first
+    # One of three was refused at first
+    assert sum("partNumber=" in path for _, path, _ in server.requests) == 4
     local = hashlib.sha256((tmp_path / "large.params").read_bytes()).hexdigest()
     assert hashlib.sha256(read(bucket, "out/large.params")).hexdigest() == local
     monkeypatch.setattr(server, "refusal", ("403 Forbidden", "AccessDenied"))

@@ -148,9 +148,8 @@ def test_the_headers_of_a_large_archive_are_requested_together(
         tmp_path / "large.npz", **arrays, **{f"aux:m{number}": np.zeros(8) for number in range(100)}
     )
     np.savez_compressed(tmp_path / "deflated.npz", **arrays)
-    barrier = threading.Barrier(
-        2, timeout=5
-    )  # at least two requests are under way at the same time
+    # At least two requests are under way at the same time
+    barrier = threading.Barrier(2, timeout=5)
 
     def meet(handler: web_server.Handler) -> bool:
         start = int(handler.headers["Range"].removeprefix("bytes=").partition("-")[0])
@@ -181,9 +180,8 @@ def test_headers_inside_of_an_archive_are_compared_with_its_directory(
     (tmp_path / "mark.npz").write_bytes(good[: name - 30] + b"PK\3\5" + good[name - 26 :])
     listing = gs.list_params(f"{site.url}/good.npz")
     assert [array.key for array in listing.arrays] == ["arg:w0", "arg:w1", "arg:w2"]
-    assert (
-        len(site.requests) == 4
-    )  # the ends of the file, and the headers of the two arrays that are not at its start
+    # The ends of the file, and the headers of the two arrays that are not at its start
+    assert len(site.requests) == 4
     for file, reason in (
         ("name", "File name in directory 'arg:w1.npy'"),
         ("mark", "Bad magic number for file header"),
@@ -228,9 +226,8 @@ def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
     site.faults += [web_server.unavailable, web_server.reset_in_body]
     assert gs.load(f"{site.url}/lenet-symbol.json").graph.nodes
     assert site.faults == []
-    assert (
-        len(site.requests) >= 3
-    )  # the client repeats a request by itself when a connection that it kept is gone
+    # The client repeats a request by itself when a connection that it kept is gone
+    assert len(site.requests) >= 3
 
 
 def test_a_server_that_stays_unavailable_is_named(
@@ -376,9 +373,8 @@ def test_links_that_are_no_names_are_left_out(site: WebServer) -> None:
             % (b"9" * 5000, b"x" * 3000)
         )
     )
-    assert find_files(f"{site.url}/models/") == [
-        ListedFile(f"{site.url}/models/b", -1, "")
-    ]  # a page states no sizes
+    # A page states no sizes
+    assert find_files(f"{site.url}/models/") == [ListedFile(f"{site.url}/models/b", -1, "")]
 
 
 def test_folders_that_come_slowly_are_left(

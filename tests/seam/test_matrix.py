@@ -107,9 +107,8 @@ class Place:
         words = COMMANDS[command](
             spelled, others[model], others["onnx" if model == "mxnet" else "mxnet"]
         )
-        start = (
-            graphshare if command == "foreach" else in_process
-        )  # the one that starts processes needs one of its own
+        # The one that starts processes needs one of its own
+        start = graphshare if command == "foreach" else in_process
         run = start(*words, data=spelled.stdin, cwd=out)
         files = {name: _read(out / name) for name in files_in(out)}
         return Answer(

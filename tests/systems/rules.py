@@ -420,9 +420,8 @@ def _show_other_modules(modules: dict[str, ModuleType], missing: tuple[str, ...]
             if name in modules and (fromlist or "." not in name):
                 return modules[name]
         module = real(name, globals, locals, fromlist, level)
-        check = getattr(
-            sys.modules.get("onnx.checker"), "check_model", None
-        )  # another thread may be importing it
+        # Another thread may be importing it
+        check = getattr(sys.modules.get("onnx.checker"), "check_model", None)
         if name == "onnx" and check is not None and check.__module__ != __name__:
             _patch(sys.modules["onnx.checker"], "check_model", _check_there)
         return module

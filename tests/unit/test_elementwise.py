@@ -18,9 +18,8 @@ def test_one_wrong_small_entry_is_a_mismatch() -> None:
     expected = np.array([1000.0, -20.0, 0.001, 0.5], np.float32)
     got = expected.copy()
     got[2] *= np.float32(1.001)
-    assert (
-        np.abs(got - expected).max() / np.abs(expected).max() < 1e-8
-    )  # which one measure of the whole array would accept
+    # Which one measure of the whole array would accept
+    assert np.abs(got - expected).max() / np.abs(expected).max() < 1e-8
     message = describe_mismatch(got, expected)
     assert message is not None
     assert message.startswith("1 of 4 elements differ")
@@ -87,9 +86,8 @@ def test_zeros_have_a_sign_only_where_it_is_asked_for() -> None:
 
 def test_integers_shapes_and_dtypes_must_be_equal() -> None:
     large = np.array([2**62, 1])
-    assert (
-        describe_mismatch(large + np.array([1, 0]), large) is not None
-    )  # which float64 does not tell apart
+    # Which float64 does not tell apart
+    assert describe_mismatch(large + np.array([1, 0]), large) is not None
     assert describe_mismatch(large[None], large) is not None
     assert describe_mismatch(large.astype(np.int32), large.astype(np.int16)) is not None
     assert describe_mismatch(large[:0], large[:0]) is None

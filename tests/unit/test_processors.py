@@ -78,11 +78,12 @@ def test_a_build_with_kernels_for_zen_runs_them_too(machine: Machine) -> None:
 def test_a_processor_whose_instructions_are_lacking_is_skipped(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # The others are not even tried
     machine.kernels = {
         None: "Sandybridge",
         "Sandybridge": "Sandybridge",
         "Nehalem": "Nehalem",
-    }  # the others are not even tried
+    }
     machine.instructions = {"sse4_2", "avx", "avx2", "avx512f"}
     assert choose_processors() == ["Nehalem"]
     lines = capsys.readouterr().out.splitlines()

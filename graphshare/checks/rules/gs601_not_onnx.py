@@ -16,9 +16,10 @@ def find(context: CheckContext) -> Violations:
     """Yield the reader's reasons, or the first value that is read before it is defined."""
     faults = list(context.reading.model_faults)
     if context.has_graph:
+        # Start-up
         from graphshare.formats.onnx.stored import (
             get_source,
-        )  # start-up
+        )
 
         source = get_source(context.graph)
         if source.file.disorder is not None and context.graph.nodes == source.nodes:  # as read

@@ -22,11 +22,12 @@ def find(context: CheckContext) -> Violations:
     """Yield inputs and outputs without a type, and values whose stated and inferred types exclude
     each other.
     """
+    # Start-up
     from graphshare.checks.onnx_facts import (
         infer_independently,
         list_incomplete,
         list_stated_types,
-    )  # start-up
+    )
 
     for end, node, missing in list_incomplete(context.graph):
         hint = "state it; where only the size is unknown, give that a name"

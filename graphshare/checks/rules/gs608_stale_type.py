@@ -12,9 +12,10 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 )
 def find(context: CheckContext) -> Violations:
     """Yield messages on values that no operator, input or initializer defines."""
+    # Start-up
     from graphshare.checks.onnx_facts import (
         list_stale,
-    )  # start-up
+    )
 
     for part, message in list_stale(context.graph):
         yield Violation(

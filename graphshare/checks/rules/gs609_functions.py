@@ -25,11 +25,12 @@ def find(context: CheckContext) -> Violations:
     """Yield functions with the name of an earlier one, unreadable functions, and calls that do not
     fit.
     """
+    # Start-up
     from graphshare.formats.onnx.statements import (
         key_of_call,
         name_function,
         read_functions,
-    )  # start-up
+    )
 
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
     for i, (key, stored) in enumerate(read_functions(context.graph)):

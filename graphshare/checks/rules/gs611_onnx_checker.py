@@ -44,9 +44,10 @@ def find(context: CheckContext) -> Violations:
     """Yield the checker's complaint, or a note that it is not installed."""
     if not context.has_graph:
         return
+    # Start-up
     from graphshare.formats.onnx.inference import (
         is_installed,
-    )  # start-up
+    )
     from graphshare.formats.onnx.value_types import find_refusal
 
     if not is_installed():
@@ -65,7 +66,6 @@ def find(context: CheckContext) -> Violations:
             ((s, n) for s, n in context.operators() if label and n.details.label == label),
             (("graph",), None),
         )
-        text = (
-            _FRAME.sub("", refusal).strip().split("\n")[0]
-        )  # the rest is the place, or faults caused by the first
+        # The rest is the place, or faults caused by the first
+        text = _FRAME.sub("", refusal).strip().split("\n")[0]
         yield Violation(f"ONNX's checker refuses the model: {text}", steps, node, name=label)

@@ -209,9 +209,10 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
     def _list_nodes(self, graph: Graph) -> Iterator[str]:
         if self._flags & {*_OUTPUTS}:
+            # Start-up: only this path needs it
             from graphshare.analysis.name_lists import (
                 internals,
-            )  # start-up: only this path needs it
+            )
 
             operators = [node for node in graph.nodes if not node.is_variable]
             yield from (name for name, _ in internals(operators))
@@ -238,10 +239,11 @@ def _graph(source: str | None) -> Graph | None:
     """Return the graph on the line; stdin is not read."""
     if source is None or source == "-":
         return None
+    # Start-up: only this path needs it
     from graphshare.checkpoint.load import (
         find_by_stem,
         read_graph,
-    )  # start-up: only this path needs it
+    )
 
     if is_url(source):
         return None  # a request for each key press would be slow

@@ -61,9 +61,8 @@ def command(
             return report.exit_code()
         say(f"{source.where}: {'would change' if changes else 'has this layout already'}")
         return int(changes)
-    result = msgspec.structs.replace(
-        result, parameter_file=None
-    )  # the parameters stay where they are
+    # The parameters stay where they are
+    result = msgspec.structs.replace(result, parameter_file=None)
     outputs = resolve_outputs(result, out, in_place=in_place)
     warn(list(find_stale(outputs, result)))
     if outputs.graph == "-":

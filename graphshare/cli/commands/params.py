@@ -356,9 +356,10 @@ def rename_(
     rename`, and arg: and aux: stay in front of them. Two arrays of one name are refused. Byte
     ranges or arrays are copied one at a time.
     """
+    # Start-up: the other commands read no rules
     from graphshare.api.rename_params import (
         rename_params,
-    )  # start-up: the other commands read no rules
+    )
     from graphshare.cli.output import warn
     from graphshare.rewrite.rules.load import make_ruleset
     from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments

@@ -348,9 +348,8 @@ def command(
         say(f"computed in {computed.seconds:.3f} s by {computed.engine}")
         return
     peak, variables = format_bytes(computed.peak_bytes), format_bytes(computed.variable_bytes)
-    values_of = (
-        "values" if engine in (None, "numpy") else "values outside of the engine"
-    )  # the engine's own memory is unknown
+    # The engine's own memory is unknown
+    values_of = "values" if engine in (None, "numpy") else "values outside of the engine"
     say(
         f"computed in {computed.seconds:.3f} s; {values_of} took at most {peak}, variables {variables}"
     )

@@ -21,9 +21,8 @@ _ROUNDS = 10
 _WORK = 400_000  # links times rounds
 
 _Neighbours = dict[int, list[int]]
-_PlacedNeighbours = dict[
-    int, list[tuple[int, float]]
-]  # with the place of the port in a scope, 0 to 1
+# With the place of the port in a scope, 0 to 1
+_PlacedNeighbours = dict[int, list[tuple[int, float]]]
 
 
 def arrange(picture: Picture) -> Layout:

@@ -104,9 +104,8 @@ class Layout(msgspec.Struct):
 def build_levels(picture: Picture) -> Layout:
     """Return the levels of ``picture`` with their edges, not yet arranged."""
     paths = find_paths(picture)
-    fed = {
-        line.target for line in picture.lines
-    }  # a parameter with inputs stands in the rows; damaged files can have one
+    # A parameter with inputs stands in the rows; damaged files can have one
+    fed = {line.target for line in picture.lines}
     layout = Layout(_list_boxes(picture), [], [ScopeLevel((), "")], [])
     level_of: dict[Path, int] = {(): 0}
     for number, box in enumerate(layout.boxes[:]):

@@ -430,15 +430,15 @@ def clamp_stack(
 
 # By whether the left and the right neighbour are points.
 GAPS = {(False, False): 22.0, (True, False): 16.0, (False, True): 16.0, (True, True): 10.0}
+# Weights of links that should be straight: with points, and of the main path
 SPINE, MAIN_SPINE = (
     64.0,
     4096.0,
-)  # weights of links that should be straight: with points, and of the main path
+)
 SWEEPS = 6
 
-Pull = tuple[
-    int, float, float
-]  # a neighbour, the position relative to itself where it pulls the vertex, and the weight
+# A neighbour, the position relative to itself where it pulls the vertex, and the weight
+Pull = tuple[int, float, float]
 
 
 def _hold_spines(

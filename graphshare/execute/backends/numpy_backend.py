@@ -194,9 +194,8 @@ class KernelComputation(Computation):
 
     def _keep(self, values: Mapping[Node, Array], assigned: Assignment) -> None:
         if len(self._cases) >= _KEPT:
-            del self._cases[
-                next(iter(self._cases))
-            ]  # the oldest: dicts keep the order of insertion
+            # The oldest: dicts keep the order of insertion
+            del self._cases[next(iter(self._cases))]
         made_up = {
             node: assigned.values[node]
             for node in self._variables

@@ -59,9 +59,11 @@ class OnnxComputation(SessionComputation):
 
     def _open(self, heads: Sequence[Entry]) -> Session:
         from graphshare.execute.backends.confined_session import ConfinedSession, open_session
+
+        # Start-up: few runs are of ONNX models
         from graphshare.formats.onnx.staging import (
             encode_for_session,
-        )  # start-up: few runs are of ONNX models
+        )
 
         part = msgspec.structs.replace(self.graph, heads=tuple(heads))
         self.check_sizes(EMPTY)
@@ -113,9 +115,10 @@ class OnnxruntimeBackend(Backend):
         )
 
     def warm_up(self) -> None:
+        # Start-up: runs of graphs with kernels
         from graphshare.execute.backends.confined_session import (
             start_process,
-        )  # start-up: runs of graphs with kernels
+        )
 
         start_process()
 

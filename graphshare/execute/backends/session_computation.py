@@ -237,9 +237,8 @@ class SessionComputation(Computation):
 
         Shapes of inner values in the file are not trusted. Raises MemoryLimitError.
         """
-        arrays = {
-            name: array for name, array in feeds.items() if hasattr(array, "shape")
-        }  # others are sequences, or nothing
+        # Others are sequences, or nothing
+        arrays = {name: array for name, array in feeds.items() if hasattr(array, "shape")}
         shapes = {
             name: array.shape for name, array in arrays.items() if name in self.session.inputs
         }

@@ -133,10 +133,11 @@ class Executor:
                 repeated=self._forwards >= _MANY,
                 alone=self._alone,
             )
+            # Keeps the arrays, and so their ids
             self._programs[key] = (
                 self._compile(part),
                 constants,
-            )  # keeps the arrays, and so their ids
+            )
         return self._programs[key][0]
 
     def _compile(self, part: Part) -> Program | None:

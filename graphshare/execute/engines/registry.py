@@ -39,9 +39,10 @@ def create_engine(name: str) -> Engine | None:
         return _create_onnxruntime()
     if name == AUTO:
         return Auto()
+    # Start-up: only for names that are not built in
     from importlib.metadata import (
         entry_points,
-    )  # start-up: only for names that are not built in
+    )
 
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
@@ -53,9 +54,10 @@ def create_engine(name: str) -> Engine | None:
 
 
 def _create_onnxruntime() -> Engine:
+    # Start-up: small graphs need no translations
     from graphshare.execute.engines.onnxruntime_engine import (
         OnnxRuntime,
-    )  # start-up: small graphs need no translations
+    )
 
     return OnnxRuntime()
 
@@ -67,6 +69,7 @@ _BY_BYTE = 4e-10  # copying constants into a session
 _SAVED = 9e-12  # by a multiply-add on one thread, in a session without graph optimization
 _SAVED_OPTIMIZED = 13e-12  # with graph optimization
 _MARGIN = 1.2
+# onnxruntime has few kernels for others
 _DTYPES = {
     "float32",
     "int8",
@@ -75,7 +78,7 @@ _DTYPES = {
     "int64",
     "bool",
     None,
-}  # onnxruntime has few kernels for others
+}
 
 
 class Auto:

@@ -99,9 +99,8 @@ def unify_sizes(
     unified, faults = dict(shapes), list[Fault]()
     left, right = map(list_declared, graphs)
     held = {node.name for node in graphs[0].variables()}
-    names = {
-        name: twin for name, twin in names.items() if name in held
-    }  # a body need not read all that the other one reads
+    # A body need not read all that the other one reads
+    names = {name: twin for name, twin in names.items() if name in held}
     for name, twin in names.items():
         wanted, sizes, others = (
             shapes.get(name),
@@ -442,9 +441,8 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
         return np.abs(numbers).astype(own) if "e8m0" in dtype else numbers.astype(own)
     if dtype.startswith("float"):
         return _round(rng.standard_normal(shape), own)
-    return rng.integers(0, 2, shape).astype(
-        dtype
-    )  # indices of any table, and both values of a condition
+    # Indices of any table, and both values of a condition
+    return rng.integers(0, 2, shape).astype(dtype)
 
 
 def _round(numbers: Array, dtype: np.dtype[Any]) -> Array:
@@ -508,10 +506,11 @@ def _add_other(values: list[int]) -> list[int]:
     """Return the values for a single number: a lone one gets another beside it."""
     if len(values) != 1:
         return values
+    # A rate of 8000 beside 16000
     return [
         *values,
         values[0] // 2 if values[0] > 0 else values[0] + 1,
-    ]  # a rate of 8000 beside 16000
+    ]
 
 
 def format_declared(shape: Sequence[object]) -> str:

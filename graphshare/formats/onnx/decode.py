@@ -95,9 +95,10 @@ def decode_model(file: OnnxFile) -> Graph:
         return _decode_sorted(file)
     except WireError as error:
         if not _is_message(file):
+            # Start-up: only files of no format need it
             from graphshare.formats.wrong_file import (
                 refuse_bytes,
-            )  # start-up: only files of no format need it
+            )
 
             start = bytes(file.data[: min(SAMPLE, file.size)])
             raise InputError(refuse_bytes(start, "graph", where=file.path)) from None

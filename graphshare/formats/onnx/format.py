@@ -139,9 +139,10 @@ class OnnxMeaning(Meaning):
     def make_normal_form(
         self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent
     ) -> NormalForm:
+        # Start-up: only models that are not alike need it
         from graphshare.onnx_ops.identities import (
             OnnxForm,
-        )  # start-up: only models that are not alike need it
+        )
 
         return OnnxForm(graph, table, facts, read)
 
@@ -211,17 +212,19 @@ class OnnxFormat(ModelFormat):
 
     @property
     def operator_sets(self) -> OperatorSets:
+        # Start-up: few models are joined
         from graphshare.formats.onnx.opset import (
             OnnxOperatorSets,
-        )  # start-up: few models are joined
+        )
 
         return OnnxOperatorSets()
 
     @property
     def pooling(self) -> Pooling:
+        # Start-up: few commands read all weights
         from graphshare.formats.onnx.pool import (
             OnnxPooling,
-        )  # start-up: few commands read all weights
+        )
 
         return OnnxPooling()
 
@@ -261,9 +264,10 @@ class OnnxFormat(ModelFormat):
         return stage_onnx(graph, parameters, target, stage, options).to_stdout
 
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
+        # Start-up: only what rewrites needs it
         from graphshare.formats.onnx.accounts import (
             account,
-        )  # start-up: only what rewrites needs it
+        )
 
         return account(graph, origins)
 

@@ -116,9 +116,8 @@ class _NamedReader:
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
-        self._rests: dict[int, dict[bytes, bytes]] = {
-            number: {} for number in _NAMED
-        }  # bytes after a name that comes first
+        # Bytes after a name that comes first
+        self._rests: dict[int, dict[bytes, bytes]] = {number: {} for number in _NAMED}
         self._forms: dict[bytes, _Form] = {}  # by the bytes before a name
 
     def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:

@@ -165,9 +165,8 @@ class GraphNames:
         definitions: dict[str, Definition] = {}
         for node in self.nodes:
             position, start = self._positions.get(node, -1), _find_start(node)
-            has_moved = (
-                find_stored(node.details).home is not None and node not in self.weights
-            )  # it left its body
+            # It left its body
+            has_moved = find_stored(node.details).home is not None and node not in self.weights
             for name, old in zip(self.list_outputs(node), list_read_names(node), strict=False):
                 file = _find_file(node) if name == old and not has_moved else None
                 definitions[name] = Definition(position, file, start)
@@ -213,10 +212,11 @@ class GraphNames:
 
     def _find_clashes(self) -> Iterator[str]:
         is_as_read = {name: name == node.details.outputs[0] for node, name in self.captured.items()}
+        # These keep their names
         file, weights = (
             get_source(self.graph).file,
             {self._at_home[node] for node in self.weights},
-        )  # these keep their names
+        )
         for node in self.nodes:
             for name, old in zip(self._names_of(node), list_read_names(node), strict=False):
                 hides_captured = name in is_as_read and not (is_as_read[name] and name == old)

@@ -43,16 +43,16 @@ from graphshare.onnx_ops.definitions import STANDARD, Step, find_definition
 from graphshare.onnx_ops.operators import find_meaning
 from graphshare.text.names import TakenNames
 
-_MOST = (
-    1 << 17
-)  # nodes of a model and its functions: functions that call each other twice double them
+# Nodes of a model and its functions: functions that call each other twice double them
+_MOST = 1 << 17
 _OTHER_FLOATS = (10, 11, 16)  # ONNX's numbers of float16, float64 and bfloat16
+# Usual in any definition
 _USUAL = (
     "Cast",
     "CastLike",
     "Constant",
     "Identity",
-)  # usual in any definition
+)
 _DEEPEST = 32  # depth of nested calls
 _PARTS = {
     "function": {7: "operator"},
@@ -60,10 +60,11 @@ _PARTS = {
     "attribute": {6: "graph", 11: "graph"},
     "graph": {1: "operator"},
 }
+# Fields of an AttributeProto: its name, and the function's attribute that it refers to
 _NAME, _REFERENCE = (
     1,
     21,
-)  # fields of an AttributeProto: its name, and the function's attribute that it refers to
+)
 _Links = dict[Place, Entry | None]
 """The new values of a graph by old place; None for an input that a call omits."""
 

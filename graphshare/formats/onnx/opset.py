@@ -148,9 +148,8 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
     def change(node: Node) -> Node:
         twin = originals.get(node.name)
         if twin is None:
-            return replace_stored(
-                rename_node(node, names[node]), values=NO_MESSAGES
-            )  # the converter states wrong ranks
+            # The converter states wrong ranks
+            return replace_stored(rename_node(node, names[node]), values=NO_MESSAGES)
         twins[twin] = node
         if _is_same(node, twin):
             return replace(twin, inputs=node.inputs)
@@ -160,9 +159,8 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
 
     images = rebuild(converted.nodes, change)
     kept = {twin: images[node] for twin, node in twins.items()}
-    left = [
-        node for node in graph.nodes if not node.op and node not in kept
-    ]  # inputs and weights that nothing reads
+    # Inputs and weights that nothing reads
+    left = [node for node in graph.nodes if not node.op and node not in kept]
     kept |= {node: node for node in left}
     source = set_opsets(get_source(graph), {"": version})
     fields = [

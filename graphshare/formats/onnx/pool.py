@@ -307,9 +307,8 @@ def hash_members(members: Sequence[PoolMember]) -> None:
         for member in members
         for weight in member.pooled
     ]
-    jobs = {
-        source: (member, weight) for source, member, weight in arrays
-    }  # a range shared by many arrays is read once
+    # A range shared by many arrays is read once
+    jobs = {source: (member, weight) for source, member, weight in arrays}
     # hashlib releases the GIL, so threads hash on all processors.
     threads = ThreadPoolExecutor(os.cpu_count())
     try:
@@ -360,9 +359,8 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         RefusedError: it is a link, or is missing in a format that is not written.
     """
     suffix = os.path.splitext(location)[1].lower()
-    remove_leftovers(
-        path, list_temporaries(os.path.dirname(path))
-    )  # a killed run may leave a hard link of the file
+    # A killed run may leave a hard link of the file
+    remove_leftovers(path, list_temporaries(os.path.dirname(path)))
     if not os.path.lexists(path):
         if suffix in PARAMETER_ENDINGS and suffix != _WRITTEN:
             hint = (
@@ -507,9 +505,8 @@ def _encode(
         place, stored = places.get(node), find_stored(node.details)
         if place is None or stored.tensor is None:
             return None
-        return replace_data(
-            stored.tensor, place, name if stored.node is None else None
-        )  # a Constant's tensor needs no name
+        # A Constant's tensor needs no name
+        return replace_data(stored.tensor, place, name if stored.node is None else None)
 
     return graph, encode_graph_file(graph, encode)
 
@@ -531,9 +528,8 @@ def find_changed_pools(graph: Graph) -> Iterator[Fault]:
     paths = {dict(place.external).get("location"): place.path for place in places}
     own = {(place.path, f"{place.start} {place.end}") for place in places}
     files: dict[object, str] = {}
-    hash_once = cache(
-        _hash_range
-    )  # a model may state a range on many lines, and a file under many names
+    # A model may state a range on many lines, and a file under many names
+    hash_once = cache(_hash_range)
     for location, text in stated.items():
         path = paths.get(location, "")
         file = files.setdefault(find_identity(path) or path, path)

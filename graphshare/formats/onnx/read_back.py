@@ -136,9 +136,8 @@ def _compare_contents(stated: _Contents, read: _Contents) -> Iterator[Fault]:
         # A written output may have an inferred type that no file states; an input, only its name.
         written = read.get((number, name), [])
         expected = stated.get((number, name), written if number in (OUTPUT, INPUT) else [])
-        is_moved = number == NODE and not (
-            expected and written
-        )  # a Constant of a body that moved to the main graph
+        # A Constant of a body that moved to the main graph
+        is_moved = number == NODE and not (expected and written)
         if sorted(expected) != sorted(written) and not is_moved:
             yield Fault(
                 f"what {LIST_NAMES[number]} says of {name!r} reads back as something else",

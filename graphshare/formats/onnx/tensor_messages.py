@@ -94,9 +94,8 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
     for field in scan(span.file.data, span.start, span.end):
         number, _, begin, _, end = field
         key, value = _read_known_pair(span.file, field)
-        stays_outside = (
-            number == EXTERNAL and isinstance(data, tuple) and key not in _PLACE
-        )  # such as a checksum
+        # Such as a checksum
+        stays_outside = number == EXTERNAL and isinstance(data, tuple) and key not in _PLACE
         if key == _KEY:
             note = value
         elif number in _FORMS:

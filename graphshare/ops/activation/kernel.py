@@ -227,9 +227,8 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return 1 / (1 + exp(-x)) without overflow, float16 in float32."""
     if x.dtype == np.float16:
         return sigmoid(Context(reusable=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
-    out = np.multiply(
-        x, x.dtype.type(-1), out=result_buffer(context, x)
-    )  # negative is wrong in place on some strides
+    # Negative is wrong in place on some strides
+    out = np.multiply(x, x.dtype.type(-1), out=result_buffer(context, x))
     with np.errstate(over="ignore"):
         np.exp(out, out=out)
     out += 1
@@ -394,9 +393,8 @@ def softrelu_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 def softsign_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy / (1 + |x|)^2``."""
-    slope = 1 / np.square(
-        1 + np.abs(to_compute_dtype(entry.inputs[0]))
-    )  # the square overflows in float16
+    # The square overflows in float16
+    slope = 1 / np.square(1 + np.abs(to_compute_dtype(entry.inputs[0])))
     return np.asarray((dy * slope).astype(dy.dtype, copy=False))
 
 

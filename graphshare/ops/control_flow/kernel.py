@@ -164,9 +164,8 @@ def _check_states(
     """Refuse states (at ``positions``) whose dtype a step changes; ``count`` heads precede them."""
     if None in variables:
         return
-    _, heads = bodies.types(
-        number, variables, []
-    )  # known heads would keep their dtypes even if the body computes others
+    # Known heads would keep their dtypes even if the body computes others
+    _, heads = bodies.types(number, variables, [])
     for position, dtype in zip(positions, heads[count:], strict=False):
         if dtype not in (None, variables[position]):
             raise KernelError(f"a step turns a state of {variables[position]} into {dtype}")
@@ -363,9 +362,8 @@ def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
     uninitialised in MXNet), then the loop variables. The residual is the number of steps.
     """
     values = list(inputs)  # for the condition, loop variables replace their initial inputs
-    fed = [
-        inputs[place] for place in attrs["func_input_locs"]
-    ]  # variables with a common initial input differ after the first step
+    # Variables with a common initial input differ after the first step
+    fed = [inputs[place] for place in attrs["func_input_locs"]]
     count: int = attrs["num_out_data"]
     collected: list[list[Array]] = [[] for _ in range(count)]
     steps = 0

@@ -138,9 +138,8 @@ class Epilogue(NamedTuple):
             if addend is not None:
                 values = np.add(values, addend[part], out=cells)
             if ends is not None:
-                values = np.clip(
-                    values, *ends, out=cells
-                )  # one pass; faster than maximum even without an upper bound
+                # One pass; faster than maximum even without an upper bound
+                values = np.clip(values, *ends, out=cells)
             if values is not cells and source is not result:
                 cells[...] = values
 

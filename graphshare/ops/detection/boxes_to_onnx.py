@@ -124,9 +124,8 @@ def _emit_hits(
             )
         )
         _, share = measure_overlap(TERMS, this, boxes, rule.pixels)
-        limit = share.number(
-            rule.limit
-        )  # OpenVINO considers NaN (two boxes without area) greater than any number
+        # OpenVINO considers NaN (two boxes without area) greater than any number
+        limit = share.number(rule.limit)
         hits = (limit <= share if rule.inclusive else limit < share).name
     if candidates.classes:
         mine = t.emit("GatherElements", candidates.classes, best, axis=1)
@@ -139,9 +138,8 @@ def emit_compact_order(t: Translation, chosen: str, count: int) -> tuple[str, st
     flags, order = t.emit_several(
         "TopK", 2, t.cast(chosen, "int32", "bool"), t.integers([count]), axis=1, largest=1, sorted=1
     )
-    return order, t.emit(
-        "Greater", flags, t.number(0, "int32")
-    )  # OpenVINO rejects a TopK before a Cast to bool
+    # OpenVINO rejects a TopK before a Cast to bool
+    return order, t.emit("Greater", flags, t.number(0, "int32"))
 
 
 def emit_rows(t: Translation, rows: Value | str, places: str, shape: tuple[int, int]) -> str:

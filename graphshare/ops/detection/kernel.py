@@ -100,9 +100,8 @@ def multi_box_detection(
     for result, each, box in zip(out, scores, boxes, strict=True):
         best = each[1:].argmax(axis=0)
         score = each[1:].max(axis=0)
-        chosen = np.flatnonzero(
-            (score >= score.dtype.type(attrs["threshold"])) & (score > -1)
-        )  # -1 stands for no class
+        # -1 stands for no class
+        chosen = np.flatnonzero((score >= score.dtype.type(attrs["threshold"])) & (score > -1))
         rows = np.concatenate(
             [best[chosen, None].astype(score.dtype), score[chosen, None], box[chosen]], axis=1
         )

@@ -155,9 +155,8 @@ def emit_indices(t: Translation, index: Value, size: int, mode: str = "clip") ->
         return t.emit("Mod", places, count)
     if mode == "raise":
         return t.emit("Where", t.emit("Less", places, t.number(0, "int64")), count, places)
-    places = t.emit(
-        "Max", places, t.number(0, "int64")
-    )  # onnx2torch's Clip turns integers into floats
+    # onnx2torch's Clip turns integers into floats
+    places = t.emit("Max", places, t.number(0, "int64"))
     return t.emit("Min", places, t.number(size - 1, "int64"))
 
 

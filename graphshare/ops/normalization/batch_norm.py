@@ -137,9 +137,8 @@ def _scale_and_shift(
             target *= factor[channels]
         target += shift[channels]
         if relu:
-            np.clip(
-                target, target.dtype.type(0), target.dtype.type(np.inf), out=target
-            )  # faster than maximum
+            # Faster than maximum
+            np.clip(target, target.dtype.type(0), target.dtype.type(np.inf), out=target)
         if target.dtype != out.dtype:
             out[index] = target
     return out
@@ -215,9 +214,10 @@ def _by_channel(
 
 
 # The ReLU keeps it from being folded into weights.
+# More than scaling
 BATCH_NORM_RELU = _by_channel(
     "_contrib_BatchNormWithReLU", partial(batch_norm, relu=True), scaling=None
-)  # more than scaling
+)
 
 
 def rectify(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:

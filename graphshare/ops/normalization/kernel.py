@@ -27,9 +27,8 @@ from graphshare.text.format import format_count, format_shape
 
 def _standardize(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
     """Return (x - mean) / deviation, mean and deviation sqrt(variance + eps), ``axes`` kept."""
-    x = np.ascontiguousarray(
-        x
-    )  # the order of the sums, and so the last bits, follow the memory layout
+    # The order of the sums, and so the last bits, follow the memory layout
+    x = np.ascontiguousarray(x)
     mean = x.mean(axis=axes, keepdims=True)
     out = x - mean
     deviation = np.sqrt(np.square(out).mean(axis=axes, keepdims=True) + x.dtype.type(eps))

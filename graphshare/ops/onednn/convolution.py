@@ -292,9 +292,8 @@ def _sum_products(context: Context, conv: Attrs, x: Array, filters: Filters) -> 
         wide = convolution(context, {**conv, "no_bias": True}, x.astype(weights.dtype), weights)
     tail = (1,) * (wide.ndim - 2)
     if filters.shift is not None:
-        wide += filters.shift.reshape(-1, *tail).astype(
-            wide.dtype
-        )  # both are exact in the dtype of the sums
+        # Both are exact in the dtype of the sums
+        wide += filters.shift.reshape(-1, *tail).astype(wide.dtype)
     sums: Array = wide.astype(np.float32, copy=False)
     if filters.shift is not None:
         sums -= filters.shift.reshape(-1, *tail).astype(np.float32)

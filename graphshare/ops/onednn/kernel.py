@@ -179,11 +179,12 @@ def scores(
     unit = per_unit("int8", low, high)
     products = np.matmul(queries, keys.swapaxes(1, 2)).astype(np.float32)
     factor = np.float32(1) / np.sqrt(np.float32(queries.shape[-1]))
+    # MXNet does not read the range: 32-bit scores have the range 0
     no_range = (
         projected,
         np.zeros(1),
         np.zeros(1),
-    )  # MXNet does not read the range: 32-bit scores have the range 0
+    )
     return _requantize(attrs, products, unit * unit, factor, no_range, no_range)
 
 

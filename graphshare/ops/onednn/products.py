@@ -233,9 +233,8 @@ def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
         # The last axis runs fastest: after several taps, those chosen on later axes are not one
         # run.
         narrow = narrow and len(chosen) == 1
-        begin = (
-            chosen.start * dilate - pad
-        )  # the cell of the image at the first cell of the padded image
+        # The cell of the image at the first cell of the padded image
+        begin = chosen.start * dilate - pad
         room = (count - 1) * stride + (len(chosen) - 1) * dilate + 1
         first = min(n, max(0, begin))
         last = max(first, min(n, begin + room))

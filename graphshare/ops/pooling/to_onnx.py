@@ -64,11 +64,12 @@ def translate_pooling_v1(t: Translation) -> str:
         for c, s, k, n in zip(counts, window.stride, window.kernel, sizes, strict=True)
     )
     out = _maximum(t, data, x.dtype, _Cells(window, sizes, counts, ends))
+    # Windows without any cell
     beyond = (
         0,
         0,
         *(c - d for c, d in zip(cells.counts, counts, strict=True)),
-    )  # windows without any cell
+    )
     return t.pad(out, (0,) * len(beyond), beyond, -np.inf, x.dtype)
 
 

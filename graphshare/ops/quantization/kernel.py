@@ -83,9 +83,8 @@ def product_range(
 
 def round_to(x: Array, dtype: str) -> Array:
     """Round half to even and clip to the dtype; NaN becomes the upper limit, or 0 in uint8."""
-    wide = (
-        x.astype(np.float64) if dtype == "int32" else x
-    )  # float32 cannot hold the limits of int32
+    # Float32 cannot hold the limits of int32
+    wide = x.astype(np.float64) if dtype == "int32" else x
     low, high = ENDS[dtype]
     if dtype == "uint8":
         return np.asarray(np.minimum(np.fmax(np.rint(wide), low), high).astype(dtype))
@@ -350,9 +349,8 @@ def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: A
     data, other = find_magnitude(*ends[:2]), find_magnitude(*ends[2:4])
     if bias is not None:
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
-        scale = (
-            per_unit * np.float32(find_magnitude(*ends[4:6])) / np.float32(LEVELS["int8"])
-        )  # in MXNet's order
+        # In MXNet's order
+        scale = per_unit * np.float32(find_magnitude(*ends[4:6])) / np.float32(LEVELS["int8"])
         wide += np.trunc(bias * scale)
     return (_int32(wide), *product_range(data, 127 if x.dtype == np.int8 else 255, other, 127))
 

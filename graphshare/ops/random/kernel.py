@@ -135,9 +135,8 @@ def _vjp(slopes: Slopes, width: int) -> Vjp:
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
         x, *parameters = entry.inputs
-        first = (
-            parameters[0].ndim - width
-        )  # parameters apply to all samples along the axes from here on
+        # Parameters apply to all samples along the axes from here on
+        first = parameters[0].ndim - width
         axes = tuple(range(first, x.ndim - width))
         wide = [np.expand_dims(p.astype(np.float64), axes) for p in parameters]
         weight = dy.astype(np.float64)

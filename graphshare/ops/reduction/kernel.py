@@ -102,9 +102,8 @@ def _accumulator_dtype(x: Array) -> Any:
 
 
 def _add(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    add: Any = (
-        np.add.reduce
-    )  # a third of the time of np.sum for small arrays; its types want a literal keepdims
+    # A third of the time of np.sum for small arrays; its types want a literal keepdims
+    add: Any = np.add.reduce
     return np.asarray(add(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x)))
 
 

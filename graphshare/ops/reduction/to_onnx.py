@@ -54,9 +54,8 @@ def reduce_mean(x: Term, over: Over) -> Term:
     if x.is_float and not over.elements:
         return reduce_sum(x, over) / 0.0
     if x.dtype == "bool" and not over.elements:
-        return reduce_sum(x.cast("int32"), over).equals(
-            0
-        )  # NaN as a boolean is True, and the sum of nothing 0
+        # NaN as a boolean is True, and the sum of nothing 0
+        return reduce_sum(x.cast("int32"), over).equals(0)
     if x.is_float or x.dtype == "bool":
         return _accumulate("ReduceMean")(x, over)
     total = reduce_sum(x, over)

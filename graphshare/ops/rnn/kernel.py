@@ -239,9 +239,8 @@ def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
 
 def sigmoid(x: Array) -> Array:
     """Compute 1 / (1 + exp(-x)) in place."""
-    np.multiply(
-        x, x.dtype.type(-1), out=x
-    )  # numpy 2.4's negative is wrong in place on columns that are 16 bytes apart
+    # numpy 2.4's negative is wrong in place on columns that are 16 bytes apart
+    np.multiply(x, x.dtype.type(-1), out=x)
     np.exp(x, out=x)
     x += 1
     return np.asarray(np.reciprocal(x, out=x))

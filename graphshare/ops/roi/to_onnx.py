@@ -212,9 +212,8 @@ def translate_rotated(t: Translation) -> str:
         return t.emit("Gather", table, t.emit("Add", begin, index))
 
     along, across = clamp(t, along, height - 1, wide), clamp(t, across, width - 1, wide)
-    samples = sample_bilinear(
-        t, (height, width), along, across, wide, gather, deep=True
-    )  # (R, rows, points, columns, points, C)
+    # (R, rows, points, columns, points, C)
+    samples = sample_bilinear(t, (height, width), along, across, wide, gather, deep=True)
     kept = t.emit(
         "Where", t.emit("Unsqueeze", inside, t.integers([-1])), samples, t.number(0, wide)
     )
@@ -313,9 +312,8 @@ def _masks(t: Translation, axis: int, bins: int, size: int) -> Term:
         (_term_column(rois, i + axis) * t.attrs["spatial_scale"]).round_half_away() for i in (1, 3)
     )
     each = (last - first + 1).apply("Max", 1).cast("float32") / bins
-    steps = (
-        Term(t, t.constant(np.arange(bins + 1)[None], "float32"), "float32") * each
-    )  # (R, bins + 1)
+    # (R, bins + 1)
+    steps = Term(t, t.constant(np.arange(bins + 1)[None], "float32"), "float32") * each
     edges: list[Term] = []
     for op_type, begin in (("Floor", 0), ("Ceil", 1)):
         part = Term(t, t.slice(steps.name, [1], [begin], [begin + bins]), "float32").apply(op_type)

@@ -292,9 +292,8 @@ def correlation_gradient(entry: TapeEntry, dy: Array) -> Gradients:
                     da[here] += gradient * b[there]
                     db[there] += gradient * a[here]
                 else:
-                    sign = np.where(
-                        a[here] >= b[there], x.dtype.type(1), x.dtype.type(-1)
-                    )  # as in MXNet, 1 for 0
+                    # As in MXNet, 1 for 0
+                    sign = np.where(a[here] >= b[there], x.dtype.type(1), x.dtype.type(-1))
                     da[here] += gradient * sign
                     db[there] -= gradient * sign
     inner = (slice(None), slice(None), slice(pad, pad + x.shape[2]), slice(pad, pad + x.shape[3]))

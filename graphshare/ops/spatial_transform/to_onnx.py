@@ -111,10 +111,11 @@ def translate_spatial_transformer(t: Translation) -> str:
     x, theta = t.inputs
     t.require_floats()
     height, width = read_target_shape(t.attrs)
+    # MXNet divides by the number of distances between pixels: a single one becomes NaN
     several = 1 not in (
         height,
         width,
-    )  # MXNet divides by the number of distances between pixels: a single one becomes NaN
+    )
     return _sample_grid(
         t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=several
     )
@@ -183,9 +184,8 @@ def translate_correlation(t: Translation) -> str:
     for row in range(2 * reach + 1):
         begin = first + step * (row - reach)
         rows = _slice(t, right, (2,), (begin,), (begin + spans[0],))
-        others = t.emit(
-            "Gather", rows, t.constant(places, "int64"), axis=3
-        )  # (N, C, rows, displacements, columns)
+        # (N, C, rows, displacements, columns)
+        others = t.emit("Gather", rows, t.constant(places, "int64"), axis=3)
         pairs = (
             t.emit("Mul", patches, others)
             if t.attrs["is_multiply"]

@@ -225,9 +225,8 @@ def _percentile_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 
 def diff(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return differences of neighbours, ``n`` times."""
-    size = x.shape[
-        normalize_axis(attrs["axis"], x.ndim)
-    ]  # n may be far larger: no element is left then
+    # n may be far larger: no element is left then
+    size = x.shape[normalize_axis(attrs["axis"], x.ndim)]
     return np.diff(x, min(attrs["n"], size), attrs["axis"])
 
 
@@ -252,9 +251,8 @@ def _ediff1d_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     sizes = [count_elements(shape) for shape in inputs]
     if None in sizes:
         return inputs, outputs
-    arrays = sizes[
-        1 : 1 + sum(attrs[f"{k}_arr_given"] for k in ("to_begin", "to_end"))
-    ]  # MXNet ignores further ones
+    # MXNet ignores further ones
+    arrays = sizes[1 : 1 + sum(attrs[f"{k}_arr_given"] for k in ("to_begin", "to_end"))]
     count = max(0, (sizes[0] or 0) - 1) + sum(size or 0 for size in arrays)
     count += sum(
         attrs[f"{k}_scalar"] is not None and not attrs[f"{k}_arr_given"]
@@ -320,9 +318,8 @@ def bincount(context: Context, attrs: Attrs, x: Array, weights: Array | None = N
     """Return count or weight of each number from 0, at least ``minlength`` of them."""
     if x.size and x.min() < 0:
         raise KernelError(f"numbers must be 0 or more, not {x.min()}")
-    limit = (
-        attrs["minlength"] + 16 * x.size + (1 << 24)
-    )  # a single large number could request any length
+    # A single large number could request any length
+    limit = attrs["minlength"] + 16 * x.size + (1 << 24)
     if x.size and x.max() > limit:
         raise KernelError(
             f"the largest number is {x.max()}, expected at most {limit} for {format_count(x.size, 'number')}"

@@ -60,9 +60,8 @@ def fold_graph(model: Checkpoint) -> FoldedGraph:
         folded.append(
             Folded(*names, tuple(p.layer.name for p in group), tuple(p.norm.name for p in group))
         )
-    order = dict.fromkeys(
-        node for node in (*model.graph.nodes, *left) if node in left
-    )  # those in bodies last
+    # Those in bodies last
+    order = dict.fromkeys(node for node in (*model.graph.nodes, *left) if node in left)
     reasons = tuple(Unfolded(node.name, left[node]) for node in order)
     new = {first.weight: bias for (first, *_), _, bias in results if first.bias is None}
     make = find_format(model.graph).editing.make_parameter
@@ -154,9 +153,8 @@ def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFo
     # Files of 2015 have two numbers for an entry; the new one must match.
     version = None if layer.inputs[1].version is None else 0
     inputs = (*layer.inputs, Entry(variables[pair.weight], 0, version))
-    details = (
-        replace(layer.details, absent=()) if layer.details.absent else layer.details
-    )  # the bias was
+    # The bias was
+    details = replace(layer.details, absent=()) if layer.details.absent else layer.details
     if layer.details.domain != MXNET_DOMAIN:
         return replace(layer, inputs=inputs, control_deps=deps, details=details)
     attrs = {**layer.attrs, _NO_BIAS: "False"}

@@ -74,9 +74,8 @@ def fold_pair(
         record = records.get(name)
         if record is None or record.shape is None:
             raise KernelError(f"needs {name!r}, which the parameter file does not hold")
-        dtype = (
-            record.layout.partition(" ")[2] or record.dtype
-        )  # arrays of other dtypes are listed as bytes
+        # Arrays of other dtypes are listed as bytes
+        dtype = record.layout.partition(" ")[2] or record.dtype
         if dtype not in _FLOATS:
             raise KernelError(f"needs {name!r}, which is {dtype}")
     weight, *rest = (params[name] for name in names)

@@ -22,9 +22,8 @@ from graphshare.errors import Fault, RefusedError
 Scope = tuple[str, ...]
 
 SEPARATOR = "/"
-MAX_CHARACTERS = (
-    1 << 26
-)  # of resolved scopes kept in one table: a chain of growing targets cannot fill the memory
+# Of resolved scopes kept in one table: a chain of growing targets cannot fill the memory
+MAX_CHARACTERS = 1 << 26
 _STEP = 64  # added to the characters of a resolved scope: the memory that an entry takes
 _SHOWN = 12  # rules of a long cycle that a message lists
 
@@ -156,9 +155,8 @@ class Overrides:
         # By rule and innermost block: the resolved scope, with the next rule; or the fault.
         self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
         self._broken: dict[tuple[Override, Scope], Fault] = {}
-        self._everywhere: set[Override] = (
-            set()
-        )  # rules that resolve alike in every block; stored under the block ()
+        # Rules that resolve alike in every block; stored under the block ()
+        self._everywhere: set[Override] = set()
         self.depth = max((max(len(rule.key), len(rule.within)) for rule in self.rules), default=0)
         for rule in self.rules:
             self._place(rule.key).rules.append(rule)

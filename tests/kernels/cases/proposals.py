@@ -51,6 +51,5 @@ CASES = [
         output_score="True",
     ),
 ]
-CASES = with_atol(
-    CASES, sum_rounding(2, 64.0)
-)  # corners, which are a centre and half a width, of images of 64 pixels
+# Corners, which are a centre and half a width, of images of 64 pixels
+CASES = with_atol(CASES, sum_rounding(2, 64.0))

@@ -85,9 +85,8 @@ def test_blocks_are_layers_also_where_data_goes_through_a_shortcut(
 
 def test_layers_that_order_does_not_tell_apart_are_refused_by_name(tmp_path: Path) -> None:
     net = Net()
-    net.dense(
-        "net0_dense1", net.dense("net0_dense0", net.dense("net0_dense2", 0))
-    )  # made in another order than used
+    # Made in another order than used
+    net.dense("net0_dense1", net.dense("net0_dense0", net.dense("net0_dense2", 0)))
     graph, blocks = (
         net.write(tmp_path),
         write_blocks(tmp_path, "c.weight", "b.weight", "a.weight", first=4),

@@ -65,9 +65,8 @@ def test_replaced_parameters_keep_their_place_and_the_others_their_values(
     new = lenet.with_params({"arg:conv1_bias": [1] * 8, "bn1_moving_mean": np.ones(8, "float32")})
     assert list(new.params) == list(lenet.params)
     assert new.params["conv1_bias"].tolist() == [1.0] * 8
-    assert (
-        new.params["conv1_bias"].dtype == np.float32
-    )  # a list takes the dtype that the parameter had
+    # A list takes the dtype that the parameter had
+    assert new.params["conv1_bias"].dtype == np.float32
     assert lenet.params["conv1_bias"].tolist() != [1.0] * 8
     for out in (tmp_path / "new", tmp_path / "x.json"):
         gs.save(new, out, params=tmp_path / "x.npz" if out.suffix else None)

@@ -41,9 +41,8 @@ def objects_of(model: gs.Checkpoint) -> Iterator[Any]:
 
 
 def check_short(thing: Any) -> None:
-    prints_text = isinstance(
-        thing, Report | FindingsReport
-    )  # print() shows what their commands print
+    # print() shows what their commands print
+    prints_text = isinstance(thing, Report | FindingsReport)
     for text in (
         repr(thing),
         repr(thing) if prints_text else str(thing),

@@ -47,10 +47,11 @@ def test_a_graph_is_a_file_or_a_stem() -> None:
     assert [graph_path(source) for source in ("net", "net-symbol.json", "small", "small.onnx", "-")] == [
         ("net-symbol.json", "net"), ("net-symbol.json", ""), ("small.onnx", "small"), ("small.onnx", ""), ("<stdin>", "")
     ]  # fmt: skip
+    # No request: reading it tells whether it is there
     assert graph_path("memory://a/b.onnx") == (
         "memory://a/b.onnx",
         "",
-    )  # no request: reading it tells whether it is there
+    )
     for source, words in (
         ("sub", "sub: is a directory"),
         ("nett", "did you mean 'net'?"),

@@ -35,9 +35,8 @@ def find_attrs(node: Document) -> Document:
 
 
 def _list_operators(graph: Document) -> list[Document]:
-    return [
-        node for node in graph["nodes"] if node["op"] != "null" and node["inputs"]
-    ]  # never empty in the graphs chosen
+    # Never empty in the graphs chosen
+    return [node for node in graph["nodes"] if node["op"] != "null" and node["inputs"]]
 
 
 def ids(rng: Random, graph: Document) -> str:

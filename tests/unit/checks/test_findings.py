@@ -183,9 +183,8 @@ def test_a_compressed_array_that_cannot_be_decoded_is_reported(tmp_path: Path) -
     context = CheckContext("a.json", dense().encode(), params=str(path))
     assert run_rules(context)[0] == []
     data = path.read_bytes()
-    end = data.index(
-        b"PK", 4
-    )  # the second array's header follows the compressed bytes of the first
+    # The second array's header follows the compressed bytes of the first
+    end = data.index(b"PK", 4)
     path.write_bytes(
         data[: end - 8] + bytes(byte ^ 255 for byte in data[end - 8 : end]) + data[end:]
     )

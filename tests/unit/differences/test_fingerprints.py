@@ -51,9 +51,8 @@ def test_nodes_that_differ_in_a_value_have_different_fingerprints(
     models = [CHANGES[what](where, last) for last in (0, 1, 1)]
     first, second, third = number_last(models, tmp_path)
     assert second == third
-    at_top = (
-        what == "initializer" and where == "graph"
-    )  # the parameters of a model are compared by themselves
+    # The parameters of a model are compared by themselves
+    at_top = what == "initializer" and where == "graph"
     assert (first == second) == at_top
     first, second, _ = number_last(models, tmp_path, coarse=True)
     assert first == second

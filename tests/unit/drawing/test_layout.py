@@ -276,26 +276,27 @@ def test_crossings_are_counted() -> None:
     assert count_crossings([[1, 2], [3, 4]], {1: [(4, 0.5)], 2: [(3, 0.5)]}) == 1
     both = [(3, 0.5), (4, 0.5)]
     assert count_crossings([[1, 2], [3, 4]], {1: both, 2: both}) == 1
-    assert (
-        count_crossings([[1, 2], [3]], {1: [(3, 0.7)], 2: [(3, 0.3)]}) == 1
-    )  # at two ports of one scope
+    # At two ports of one scope
+    assert count_crossings([[1, 2], [3]], {1: [(3, 0.7)], 2: [(3, 0.3)]}) == 1
 
 
 @pytest.mark.parametrize(
     ("row", "neighbours", "expected"),
     [
         ([5], {5: []}, [5]),
+        # Between 0 and 1, as 7 stays at 1
         (
             [5, 6, 7],
             {5: [(2, 0.5)], 6: [(1, 0.5)], 7: []},
             [6, 5, 7],
-        ),  # between 0 and 1, as 7 stays at 1
+        ),
         ([5, 6], {5: [(1, 0.5), (4, 0.5), (4, 0.5)], 6: [(2, 0.5)]}, [6, 5]),  # the mean of several
+        # One of two without neighbours stays at its end
         (
             [5, 6],
             {5: [(4, 0.5), (3, 0.5)], 6: []},
             [5, 6],
-        ),  # one of two without neighbours stays at its end
+        ),
         ([5, 6], {5: [(2, 0.9)], 6: [(2, 0.1)]}, [6, 5]),  # at two ports of one scope
         ([5, 6], {5: [(2, 1.0)], 6: [(3, 0.0)]}, [5, 6]),  # not beyond its place
         ([5, 6], {5: [(9, 0.5)], 6: []}, [5, 6]),  # a neighbour that is not in the row before
@@ -399,10 +400,11 @@ def test_a_label_has_a_margin_and_no_label_has_none() -> None:
 @pytest.mark.parametrize(
     ("consumer", "route"),
     [
+        # Its centre is left of that of the box
         (
             Rect(95, 50, 30, 10),
             [(100, 10), (80, 10), (145, 55), (125, 55)],
-        ),  # its centre is left of that of the box
+        ),
         (Rect(105, 50, 30, 10), [(140, 10), (160, 10), (85, 55), (105, 55)]),
         (Rect(200, 50, 30, 10), [(140, 10), (170, 10), (170, 55), (200, 55)]),
         (Rect(0, -20, 30, 10), [(100, 10), (65, 10), (65, -15), (30, -15)]),

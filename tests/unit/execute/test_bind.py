@@ -82,10 +82,11 @@ def test_what_does_not_fit_is_refused(feeds: dict[str, Any], message: str) -> No
 
 
 def test_an_array_without_a_name_is_for_the_only_input(tmp_path: Path) -> None:
+    # A label is not an input
     assert gs.bind(gs.load(LENET))(picture(1))["softmax_output"].shape == (
         1,
         10,
-    )  # a label is not an input
+    )
     for count, example in ((2, "{'x0': ..., 'x1': ...}"), (4, "{'x0': ..., 'x1': ..., 'x2': ...}")):
         nodes = [variable(f"x{i}") for i in range(count)]
         nodes.append(operator("add_n", "sum", range(count), attrs={"num_args": str(count)}))
@@ -266,9 +267,8 @@ def test_arrays_are_gone_with_the_last_graph_and_new_where_the_file_is(tmp_path:
     content[start : start + 4000] = bytes(4000)
     status = params.stat()
     (tmp_path / "new").write_bytes(content)
-    os.utime(
-        tmp_path / "new", ns=(status.st_atime_ns, status.st_mtime_ns)
-    )  # the size and the time of the old file
+    # The size and the time of the old file
+    os.utime(tmp_path / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
     (tmp_path / "new").replace(params)
     other = gs.bind(lenet, engine="numpy")
     assert not np.array_equal(other(x)["softmax_output"], old)

@@ -92,9 +92,8 @@ def test_shapes_that_do_not_go_with_it() -> None:
 @pytest.mark.parametrize(("rows", "columns"), [(4, 4), (3, 3), (2, 4), (5, 4)])
 def test_bilinear_weights_stretch_an_image(rows: int, columns: int) -> None:
     found = value('["bilinear", {}]', shape=(2, 1, rows, columns))
-    weights = np.array(
-        [0.25, 0.75, 0.75, 0.25, -0.25], np.float32
-    )  # of a stretch to twice the size
+    # Of a stretch to twice the size
+    weights = np.array([0.25, 0.75, 0.75, 0.25, -0.25], np.float32)
     assert np.array_equal(
         found, np.broadcast_to(np.outer(weights[:rows], weights[:columns]), found.shape)
     )

@@ -65,9 +65,8 @@ def test_labels_and_states_are_zeros_and_data_are_drawn() -> None:
         "state_cell": False,
         "label": False,
     }
-    unknown = draw_inputs(
-        graph.nodes, known, inference, {}, seed=0
-    )  # nothing is known of what they are
+    # Nothing is known of what they are
+    unknown = draw_inputs(graph.nodes, known, inference, {}, seed=0)
     assert {node.name for node, value in unknown.items() if value.any()} >= {
         "data",
         "state",

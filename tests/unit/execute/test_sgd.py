@@ -79,9 +79,8 @@ def test_multipliers_of_a_variable_prevail() -> None:
 def test_a_gradient_is_rescaled_and_then_clipped() -> None:
     assert stepped(variable("w"), Sgd(1.0, rescale=0.5, clip=1.0), [3.0]) == pytest.approx([0.0])
     assert stepped(variable("w"), Sgd(1.0, rescale=0.1, clip=1.0), [-3.0]) == pytest.approx([1.3])
-    assert stepped(variable("w"), Sgd(1.0, rescale=0.5, clip=0.0), [3.0]) == pytest.approx(
-        [-0.5]
-    )  # no bound, as in Module
+    # No bound, as in Module
+    assert stepped(variable("w"), Sgd(1.0, rescale=0.5, clip=0.0), [3.0]) == pytest.approx([-0.5])
 
 
 def test_what_has_no_gradient_may_decay() -> None:

@@ -117,9 +117,8 @@ def test_operators_without_a_gradient_are_all_listed(monkeypatch: pytest.MonkeyP
     nodes.append(operator("elemwise_add", "d", [3, 4]))
     with pytest.raises(RefusedError) as refusal:
         gone_back(graph_of(nodes, [5]), {"w": [1.0], "x": [1.0]}, ["w"])
-    assert [fault.node for fault in refusal.value.faults] == [
-        "a"
-    ]  # nothing follows b, and c is on no way
+    # Nothing follows b, and c is on no way
+    assert [fault.node for fault in refusal.value.faults] == ["a"]
     assert "planted" in str(refusal.value)
 
 

@@ -267,9 +267,8 @@ def test_a_small_file_is_kept_by_its_tag_and_read_whole(monkeypatch: pytest.Monk
     monkeypatch.setattr(source, "_small", [])
     a = open_small_url("http://h/a", (9, '"tag"'))
     assert open_small_url("http://h/a", (9, '"tag"')) is a
-    open_small_url(
-        "http://h/b", (9, "W/1")
-    )  # without a tag it is not kept, and does not replace the one that is
+    # Without a tag it is not kept, and does not replace the one that is
+    open_small_url("http://h/b", (9, "W/1"))
     assert open_small_url("http://h/a", (9, '"tag"')) is a
     open_small_url("http://h/a", (9, '"other"'))
     assert opened == [("http://h/a", 9), ("http://h/b", 9), ("http://h/a", 9)]

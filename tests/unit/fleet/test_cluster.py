@@ -309,9 +309,8 @@ def test_a_cluster_gives_the_same_results(tmp_path: Path, monkeypatch: pytest.Mo
             "1",
             "--no-dashboard",
         ]
-        joined = subprocess.Popen(
-            command, stderr=subprocess.DEVNULL, cwd=ROOT
-        )  # joined by address, and it starts elsewhere
+        # Joined by address, and it starts elsewhere
+        joined = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT)
         try:
             _wait_for_workers(address, 2)
             for out, settings in (

@@ -234,9 +234,8 @@ def test_a_run_that_is_killed_three_times_does_nothing_twice_but_what_was_in_fli
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
     text = (tmp_path / "run.jsonl").read_text()
     assert 0 < int(done.stdout) < 100
-    assert (
-        text.count('"result":"done"') == text.count("\n") == 100
-    )  # a line is written when all is in place
+    # A line is written when all is in place
+    assert text.count('"result":"done"') == text.count("\n") == 100
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [f"{i:03}.json" for i in range(100)]  # nothing of the killed runs is left
     assert all((tmp_path / "out" / name).read_text() == str(int(name[:3])) for name in names)

@@ -193,11 +193,12 @@ USED: dict[str, dict[str, int]] = {
     **{op: {_ALIAS: 1, _PASS: 1} for op in ("stop_gradient", "identity")},
     "sparse regularization": {_PASS: 2, _ALIAS: 1},
     "Dropout": {"Dropout in inference": 1},
+    # Training is the default
     "Dropout in training": {
         _DEFAULT: 1,
         "Dropout in inference": 1,
         _PASS: 1,
-    },  # training is the default
+    },
     **{
         f"defaults of a {window}": {_DEFAULT: 1}
         for window in ("convolution", "deconvolution", "pooling")

@@ -61,9 +61,8 @@ def test_tied_parameters_do_not() -> None:
     assert found
     assert [pair.fate for pair in found.pairs] == ["tied"]
     assert not found.drifting
-    assert np.isclose(
-        found.outputs[0].after, 2 * (1 - 0.01 * 4)
-    )  # the gradients of both branches, on equal inputs
+    # The gradients of both branches, on equal inputs
+    assert np.isclose(found.outputs[0].after, 2 * (1 - 0.01 * 4))
 
 
 def test_copies_that_this_step_leaves_equal_are_told_apart_from_both() -> None:

@@ -202,9 +202,8 @@ def test_a_limit_of_memory_is_kept() -> None:
         with pytest.raises(RefusedError, match="has ended"):
             session.run({"x": np.ones(1, "float32")})
         assert ConfinedSession(bomb(4_000)).run({"x": np.ones(1, "float32")})[0] == 16e6
-    assert (
-        ConfinedSession(bomb(20_000)).run({"x": np.ones(1, "float32")})[0] > 1e8
-    )  # of 1.6 GB: no limit but the machine's
+    # Of 1.6 GB: no limit but the machine's
+    assert ConfinedSession(bomb(20_000)).run({"x": np.ones(1, "float32")})[0] > 1e8
 
 
 @onlinux

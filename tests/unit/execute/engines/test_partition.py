@@ -67,9 +67,8 @@ def test_no_division_has_fewer_segments(case: tuple[list[Node], list[Node], list
             (changes[x] + ((x in apart) != (node in apart)) for x in inputs), default=0
         )
     most = max(changes.values()) + 1
-    assert (
-        len(partition(nodes, apart)) <= most + 1
-    )  # the first kind may be missing in the longest chain
+    # The first kind may be missing in the longest chain
+    assert len(partition(nodes, apart)) <= most + 1
 
 
 def test_a_cut_computes_what_the_graph_does() -> None:

@@ -258,9 +258,8 @@ def test_the_progress_of_reading_back_is_that_of_the_nodes_that_are_decoded(larg
     graph = read_symbol(large)
     first, read = listen(written(restyle(graph)), restyle(graph))
     assert first == ("reading back", span[1] - span[0], "B")
-    assert (
-        0.9 * (span[1] - span[0]) < read <= span[1] - span[0]
-    )  # but for what stands between two pieces
+    # But for what stands between two pieces
+    assert 0.9 * (span[1] - span[0]) < read <= span[1] - span[0]
     both = duplicate(graph, ["sha-"]).graph
     data, copied = written(both), get_source(both).nodes_text
     whole = document.nodes_span(data)

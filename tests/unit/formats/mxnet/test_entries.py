@@ -9,9 +9,8 @@ import pytest
 from graphshare.formats.mxnet.symbol import read_symbol
 
 
-@pytest.mark.parametrize(
-    "extra", [{}, {"unknown": 1}]
-)  # files with unusual keys are read in another way
+# Files with unusual keys are read in another way
+@pytest.mark.parametrize("extra", [{}, {"unknown": 1}])
 @pytest.mark.parametrize(
     ("stated", "index", "version"),
     [

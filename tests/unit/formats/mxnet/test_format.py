@@ -113,9 +113,8 @@ def test_graphs_of_one_file_are_of_one_generation() -> None:
     (fault,) = list_mismatches("a", of("attr"), "b", of("attrs"))
     assert fault.message == "a is of 0.9 (NNVM, 0.9 to 0.12) and b of 1.0 (1.0 and later)"
     assert not list(list_mismatches("a", of("attr"), "b", of("attr")))
-    assert not list(
-        list_mismatches("a", of("attr"), "b", of(""))
-    )  # without attributes nothing shows it
+    # Without attributes nothing shows it
+    assert not list(list_mismatches("a", of("attr"), "b", of("")))
     assert not list(list_mismatches("a", of(""), "b", of("attr")))
 
 

@@ -135,12 +135,13 @@ def test_annotations_name_values_by_their_new_names() -> None:
 
     assert show("q_w") == [("A", "uno"), ("B", "q_two"), ("C", "none"), ("D", "other")]
     assert show("v") == [("A", "uno"), ("B", "two"), ("C", "none"), ("D", "other")]
+    # Its own name stays
     assert show("w") == [
         ("A", "uno"),
         ("B", "two"),
         ("C", "none"),
         ("D", "other"),
-    ]  # its own name stays
+    ]
 
 
 @pytest.mark.parametrize("shape", [None, [], [1, "n", None, 0]])

@@ -257,9 +257,8 @@ def test_types_other_than_tensors_are_described(tmp_path: Path) -> None:
 
 def test_a_function_that_cannot_be_decoded_is_compared_by_its_bytes(tmp_path: Path) -> None:
     model = calling()
-    damaged = change(
-        model, lambda m: m.functions[1].node.append(m.functions[1].node[0])
-    )  # it defines a value twice
+    # It defines a value twice
+    damaged = change(model, lambda m: m.functions[1].node.append(m.functions[1].node[0]))
     other = change(damaged, lambda m: setattr(m.functions[1].node[0], "doc_string", "text"))
     sizes = [f"{each.functions[1].ByteSize():,} bytes" for each in (damaged, other)]
     graphs = []

@@ -79,6 +79,5 @@ def test_bfloat16_has_steps_of_its_own(tmp_path: Path) -> None:
             across_dtypes=True,
         )
         assert found.across == {"bfloat16": 1}
-        assert bool(found) == (
-            dtype == "f2"
-        )  # of which the smallest numbers are further from bfloat16 than its steps
+        # Of which the smallest numbers are further from bfloat16 than its steps
+        assert bool(found) == (dtype == "f2")

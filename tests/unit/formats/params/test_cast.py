@@ -59,9 +59,8 @@ def test_floats_are_cast_as_numpy_casts_and_the_rest_is_kept(
     assert done.cast == tuple(
         key for key, array in ARRAYS.items() if array.dtype.kind == "f" and array.dtype != dtype
     )
-    assert done.overflows == (
-        {"arg:d": 3} if dtype == "float16" else {}
-    )  # 7e4, -7e4 and 65520, which rounds up
+    # 7e4, -7e4 and 65520, which rounds up
+    assert done.overflows == ({"arg:d": 3} if dtype == "float16" else {})
 
 
 def test_float16_and_back_gives_the_values_of_float16(source: Path, tmp_path: Path) -> None:
@@ -73,9 +72,8 @@ def test_float16_and_back_gives_the_values_of_float16(source: Path, tmp_path: Pa
 
 
 def test_bfloat16_is_cast_by_value(tmp_path: Path) -> None:
-    numbers = np.array([0x3F800000, 0xC0200000, 0x7F610000, 0x3A830000], "<u4").view(
-        "<f4"
-    )  # 1, -2.5, 2.99e38, 0.000999
+    # 1, -2.5, 2.99e38, 0.000999
+    numbers = np.array([0x3F800000, 0xC0200000, 0x7F610000, 0x3A830000], "<u4").view("<f4")
     upper = numbers.view("<u2")[1::2].tobytes()
     (tmp_path / "x.params").write_bytes(
         build.container([build.dense((4,), "bfloat16", upper)], ["w"])

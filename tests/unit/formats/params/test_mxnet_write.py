@@ -150,10 +150,11 @@ def test_the_disk_is_told_to_begin_with_each_large_piece(
     with open_source(str(tmp_path / "in")) as file, open(tmp_path / "out", "wb") as out:
         byte_ranges.copy_ranges(file, [(0, 10)], out)
     assert (tmp_path / "out").read_bytes() == b"0123456789"
+    # The last piece is small; none where the file system cannot copy
     assert advised in (
         [(0, 4), (4, 4)],
         [],
-    )  # the last piece is small; none where the file system cannot copy
+    )
 
 
 def test_short_copies_go_on_where_they_stopped(source, tmp_path: Path, monkeypatch) -> None:

@@ -24,9 +24,8 @@ def measured(path: Path, array: NDArray[np.generic]) -> Statistics:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_statistics_are_numpys(dtype: str, tmp_path: Path) -> None:
-    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(
-        dtype
-    )  # more than one piece
+    # More than one piece
+    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(dtype)
     found = measured(tmp_path / "a.npz", array)
     wide = array.astype("float64")
     assert (found.min, found.max, found.zeros, found.count) == (
@@ -65,9 +64,8 @@ def counted(path: Path, array: NDArray[np.generic], bins: int) -> list[int]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_counts_in_bins_are_numpys(dtype: str, tmp_path: Path) -> None:
-    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(
-        dtype
-    )  # more than one piece
+    # More than one piece
+    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(dtype)
     array[0, :9] = 0
     assert (
         counted(tmp_path / "a.npz", array, 7)
@@ -81,7 +79,6 @@ def test_bins_are_of_the_finite_numbers_and_none_where_all_are_the_same(tmp_path
         1,
     ]
     assert counted(tmp_path / "a.npz", np.full(3, 2.0), 4) == []
-    assert (
-        counted(tmp_path / "a.npz", np.array([-1.7e308, 1.7e308]), 4) == []
-    )  # a range that is no float
+    # A range that is no float
+    assert counted(tmp_path / "a.npz", np.array([-1.7e308, 1.7e308]), 4) == []
     assert counted(tmp_path / "a.npz", np.zeros((0, 3)), 4) == []
