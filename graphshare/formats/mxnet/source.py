@@ -1,7 +1,7 @@
-"""The style of a symbol file (a graph keeps it), and a writer of JSON that writes in the same style.
+r"""The style of a symbol file (a graph keeps it), and a writer of JSON in that style.
 
 MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank after
-every comma, and escapes nothing but ``\\" \\\\ \\n \\r \\t``.
+every comma, and escapes nothing but ``\" \\ \n \r \t``.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from graphshare.ir.graph import EMPTY, Graph, Node, NodeForm, Source
 _BREAK = rb"\{ *(\r?\n)([ \t]*)\""
 _BLANK_BEFORE_BREAK = rb", \r?\n"
 _FIRST_COLON = rb"\{ *\"(?:[^\"\\]|\\.)*\"( *: ?)"
-# A list that begins on the line of its key, or an entry on one line: json.dumps with an indent
-# writes neither. A line break cannot stand inside a string, and the quote that ends a key has no
-# backslash before it.
+# json.dumps with an indent writes neither a list on the line of its key, nor an entry on one line.
+# A line break cannot stand inside a string, and the quote that ends a key has no backslash before
+# it.
 _LIST_ON_ONE_LINE = rb"[^\\]\": \[[\[\d]|\n[ \t]*\[\d"
 # Escapes of JSON that MXNet cannot read.
 _ESCAPE = rb"\\[ubf/]"
 _SAMPLE = 1 << 16
 
 VERSION = "mxnet_version"
+"""The key of the graph's attributes that holds ``["int", major*10000 + minor*100 + patch]``."""
 ATTRIBUTE_KEYS = ("attrs", "attr", "param")
 """The keys under which a node has attributes, by the generation of the file, the newest first."""
-"""The key of the graph's attributes that holds ``["int", major*10000 + minor*100 + patch]``."""
-# nodes joined at a time, about 100 KiB of text: larger pieces are returned to the system and
-# requested again
+# nodes joined at a time, about 100 KiB of text; the system would take larger pieces back each time
 CHUNK = 512
 SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -42,12 +41,11 @@ _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\
 class JsonStyle(msgspec.Struct, frozen=True):
     """White space and escapes of a JSON text.
 
-    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends),
-    ``compact`` (no white space), ``spaced`` (json.dumps without arguments) or ``indent``
-    (json.dumps with ``indent`` blanks). ``escapes`` names the characters that strings escape:
-    ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps does,
-    ``ascii`` those outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the
-    last brace.
+    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (without blanks at line ends), ``compact``
+    (no white space), ``spaced`` (json.dumps without arguments) or ``indent`` (json.dumps with
+    ``indent`` blanks). ``escapes`` names the characters that strings escape: ``mxnet`` the five
+    that MXNet reads, ``json`` also control characters as in json.dumps, ``ascii`` also those
+    outside ASCII; MXNet reads neither of the last two. ``tail`` follows the last brace.
     """
 
     layout: str = "mxnet"
@@ -58,7 +56,7 @@ class JsonStyle(msgspec.Struct, frozen=True):
 
 
 class NodesText(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The text of the first ``count`` nodes of a file: ``data[start:end]``, from the first brace to the last.
+    """The text of the first ``count`` nodes: ``data[start:end]``, from the first brace to the last.
 
     A rewrite that keeps these nodes in their places copies the bytes.
     """
@@ -70,7 +68,7 @@ class NodesText(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The bytes of a file and the graph that was read from them; ``images`` map its nodes through the rewrites since.
+    """A file's bytes and the graph read from them; ``images`` map its nodes through later rewrites.
 
     Unchanged parts keep their text in a file that no layout reproduces.
     """
@@ -80,18 +78,17 @@ class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
     images: tuple[Mapping[Node, Node], ...] = ()
 
     def after(self, images: Mapping[Node, Node] | None) -> FileText | None:
-        """Return this text for the graph of a rewrite; None where the images of the nodes are not known."""
         return None if images is None else replace(self, images=(*self.images, images))
 
 
 class MxnetSource(Source, frozen=True):
-    """The facts that a graph keeps of its symbol file.
+    """The facts that a graph keeps from its symbol file.
 
-    ``keys`` are the keys of the graph object in order, ``form`` serves nodes without one.
-    ``irregular`` keeps an ``arg_nodes`` or ``node_row_ptr`` that does not follow from the nodes.
+    ``keys`` are the graph object's keys in order, ``form`` serves nodes without one. ``irregular``
+    keeps an ``arg_nodes`` or ``node_row_ptr`` that does not follow from the nodes.
     ``params_layout`` is the form of parameter records that an older MXNet reads, empty for any.
-    ``nodes_text`` is None unless the file's own text can be copied, ``text`` is None for a graph
-    that was not read from a file, or whose text is written anew.
+    ``nodes_text`` is set if the file's own text can be copied, ``text`` if the graph has a file and
+    keeps its text.
     """
 
     version_key: ClassVar[str] = VERSION
@@ -105,32 +102,31 @@ class MxnetSource(Source, frozen=True):
     params_layout: str = ""
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> MxnetSource:
-        """Return how the graph is written under other names: new strings are escaped as MXNet reads them."""
+        """New strings are escaped as MXNet reads them."""
         text = self.text.after(images) if self.text is not None else None
         return replace(self, style=replace(self.style, escapes="mxnet"), nodes_text=None, text=text)
 
     def after_rewrite(
         self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0
     ) -> MxnetSource:
-        """Return how a graph of other nodes is written: ``arg_nodes`` and ``node_row_ptr`` follow from the nodes."""
+        """The new nodes determine ``arg_nodes`` and ``node_row_ptr``."""
         kept = self.nodes_text is not None and self.nodes_text.count <= unchanged
         return replace(
             self.after_rename(images), irregular=EMPTY, nodes_text=self.nodes_text if kept else None
         )
 
     def after_join(self, others: Sequence[Source]) -> MxnetSource:
-        """Return the source with the keys of ``others`` too."""
         more = [key for other in others if isinstance(other, MxnetSource) for key in other.keys]
         return replace(self, keys=tuple(dict.fromkeys((*self.keys, *more))))
 
 
 def get_source(graph: Graph) -> MxnetSource:
-    """Return the source of ``graph``; for a graph from elsewhere, how MXNet 1.9.1 writes."""
+    """Return the source of ``graph``; without one, MXNet 1.9.1's style."""
     return graph.source if isinstance(graph.source, MxnetSource) else MxnetSource()
 
 
 def restyle(graph: Graph, **changes: Any) -> Graph:
-    """Return ``graph`` with fields of its :class:`JsonStyle` replaced; all of its text is written anew."""
+    """Replace fields of the graph's :class:`JsonStyle`; all of its text is written anew."""
     source = get_source(graph)
     return replace(
         graph,
@@ -141,7 +137,7 @@ def restyle(graph: Graph, **changes: Any) -> Graph:
 def recognize_style(data: bytes) -> JsonStyle:
     """Return layout, line ends and escapes of a text, and the white space after its last brace.
 
-    A layout that the writer does not have becomes the nearest one that it has.
+    An unknown layout becomes the nearest known one.
     """
     start, end = data[:_SAMPLE], data[-64:]
     tail = end[len(end.rstrip()) :].decode("ascii")
@@ -177,7 +173,9 @@ def _recognize_escapes(data: bytes) -> str:
 
 
 def can_copy_text(data: bytes, style: JsonStyle) -> bool:
-    """Return whether a rewrite may copy the text of nodes: MXNet's layout, and no escape that MXNet cannot read."""
+    """Whether a rewrite may copy the text of nodes: it has MXNet's layout, and only MXNet's
+    escapes.
+    """
     if style.layout != "mxnet" or style.newline != "\n":
         return False
     return b"\\" not in data or re.search(_ESCAPE, data) is None
@@ -200,7 +198,7 @@ class JsonWriter:
         self.break_entry = 1 if layout == "indent" else 1 << 62
 
     def end_lines(self, text: str) -> str:
-        """Return ``text`` with the line ends of the style; a line break cannot stand inside a string."""
+        """Apply the style's line ends; a line break cannot stand inside a string."""
         return text if self.newline == "\n" else text.replace("\n", self.newline)
 
     def array(self, items: Sequence[str], level: int, least: int) -> str:
@@ -242,7 +240,7 @@ class JsonWriter:
         yield end + "]"
 
     def value(self, value: Any, level: int) -> str:
-        """Return any JSON value, for keys without a meaning here."""
+        """Return any JSON value, for unknown keys."""
         if isinstance(value, str):
             return self.quote(value)
         if isinstance(value, Mapping):

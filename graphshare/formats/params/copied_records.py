@@ -1,4 +1,6 @@
-"""Copy records between parameter files of one format unchanged, header and all, and compare a copy with its plan."""
+"""Copy records between parameter files of one format, header and all, and compare a copy with its
+plan.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,11 @@ def verify_records(
     verify_bytes: bool,
     named: bool = True,
 ) -> None:
-    """Compare the ``index`` of a file by :func:`copy_records` with its plan; the records' bytes with ``verify_bytes``.
+    """Compare the ``index`` of a file by :func:`copy_records` with its plan; the records' bytes
+    with ``verify_bytes``.
 
-    Unless ``named`` the file has no names. Memory does not grow with the arrays. Raises SelfCheckError.
+    Unless ``named`` the file has no names. Memory does not grow with the arrays. Raises
+    SelfCheckError.
     """
     plan = [item for _, items in parts for item in items]
     faults = list(_differences(index, plan, named))
@@ -86,7 +90,7 @@ def _differences(written: ParameterFile, plan: Plan, named: bool) -> Iterator[Fa
 
 
 def _content(record: Record) -> tuple[object, ...]:
-    """Return the facts that a copied record shares with its source: everything but the name and the place."""
+    """Return all facts that a copied record shares with its source."""
     parts: tuple[object, ...] = ()
     if record.parts:
         parts = tuple(
@@ -113,7 +117,7 @@ def _byte_differences(written: ByteSource, index: ParameterFile, parts: Parts) -
         advance = stack.enter_context(task("comparing bytes", total, "B"))
         for file, plan in parts:
             source = stack.enter_context(reopen_source(file.path, file.identity, file.held))
-            # The plan comes first: at its end zip has not yet taken a record, and the next file goes on with it.
+            # The plan comes first: at its end zip has not yet taken a record of the next file.
             for (planned, key), (number, record) in zip(plan, records, strict=False):
                 at = first_difference(source, planned.offset, written, record.offset, planned.size)
                 if at is not None:
