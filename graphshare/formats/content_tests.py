@@ -1,4 +1,6 @@
-"""Tests of content that need more than the first bytes: images, markup, and messages of protobuf."""
+"""Tests of content that need more than the first bytes: images, markup, and messages of
+protobuf.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,8 @@ def begins_with_version(start: bytes) -> bool:
 
 
 def is_onnx(sample: bytes) -> bool:
-    """Whether the first fields are a version, texts about the producer, and a graph or operator
-    set.
+    """Whether a message is an ONNX model: a version, texts about the producer, and a graph or
+    operator set.
     """
     for number, (field, kind, value) in enumerate(islice(_fields(sample), 12)):
         if number == 0:
@@ -87,7 +89,7 @@ def is_onnx(sample: bytes) -> bool:
 
 
 def is_onnx_tensor(sample: bytes) -> bool:
-    """Whether the first fields are sizes, an element type, and data or a name."""
+    """Whether a message is a TensorProto: sizes, an element type, and data or a name."""
     fields = list(islice(_fields(sample), 32))
     number = next((i for i, field in enumerate(fields) if field[:2] != (1, 0)), len(fields))
     if number + 1 >= len(fields) or fields[number][:2] != (2, 0):
@@ -98,7 +100,7 @@ def is_onnx_tensor(sample: bytes) -> bool:
 
 
 def is_saved_model(sample: bytes) -> bool:
-    """Whether a message is a SavedModel of TensorFlow, or a frozen graph: nodes with name and
+    """Whether a message is a SavedModel or frozen graph of TensorFlow: nodes with name and
     operator.
     """
     fields = list(islice(_fields(sample), 2))
@@ -111,9 +113,7 @@ def is_saved_model(sample: bytes) -> bool:
 
 
 def begins_like_record(sample: bytes) -> bool:
-    """Whether a file begins like a ``.pdiparams``: zeros, and a description that begins with its
-    dtype.
-    """
+    """Whether a file begins like a ``.pdiparams``: zeros, then a dtype."""
     size = int.from_bytes(sample[16:20], "little")
     return len(sample) > 20 and not any(sample[:16]) and 0 < size < 1 << 16 and sample[20] == 8
 
@@ -128,7 +128,7 @@ def is_paddle_program(sample: bytes) -> bool:
 
 
 def is_caffemodel(sample: bytes) -> bool:
-    """Whether a message is a network of Caffe: its name, then inputs (3) or layers (2, later 100)."""
+    """Whether a message is a Caffe network: a name, then inputs (3) or layers (2, later 100)."""
     fields = list(islice(_fields(sample), 3))
     return (
         len(fields) > 1

@@ -45,7 +45,6 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[str | None, tuple[Dimension, ...] | None]:
-        """The dtype and the shape, each None if unknown."""
         return self.dtype or None, self.shape
 
     def contradicts(self, other: StaticType) -> bool:
@@ -72,7 +71,6 @@ class NestedType(msgspec.Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[str, None]:
-        """The type as a text, and no shape."""
         return str(self), None
 
     def contradicts(self, other: StaticType) -> bool:
@@ -103,7 +101,7 @@ class Integers(msgspec.Struct, frozen=True):
 
 
 class Types:
-    """The types of values: those that a file states, and those that follow from them.
+    """The types of values: stated in a file, or inferred.
 
     With ``are_stated`` files state the types of inputs and outputs, with ``are_inferred`` the
     format infers others; with ``can_change`` fixed sizes can be changed.
@@ -118,11 +116,10 @@ class Types:
         return iter(())
 
     def list_types(self, graph: Graph) -> Mapping[str, StaticType]:
-        """Return the stated types of inputs and outputs, by name."""
+        """Return the stated types of inputs and outputs."""
         return {}
 
     def list_input_types(self, graph: Graph) -> Mapping[str, StaticType]:
-        """Return the stated types of inputs, by name."""
         return {}
 
     def find_types(
@@ -139,25 +136,26 @@ class Types:
         over stated ones.
 
         Raises:
-            RefusedError: a name of ``shapes`` names no input, or the file states a different shape
-            for it; all are listed.
+            RefusedError: ``shapes`` contradict the file or name no input; all are listed.
         """
         return {}
 
     def list_untyped(self, graph: Graph, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the values without a known type, if the format needs types of inputs and outputs."""
+        """Return the values without a known type, if the format needs types of inputs and
+        outputs.
+        """
         return ()
 
     def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
-        """Return the outputs without a known type, if the format needs one."""
+        """The same for a graph's outputs."""
         return ()
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
-        """Return a note on values whose types :meth:`find_types` does not find."""
+        """Return a note on values without a known type."""
         return ""
 
     def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
-        """Return the integers that a graph's inputs need, by name; files state dtypes only."""
+        """Return the integers that a graph's inputs need; files state dtypes only."""
         return {}
 
 
@@ -167,8 +165,7 @@ class Editing:
     def make_inputs(
         self, graph: Graph, cuts: Mapping[tuple[Node, int], str]
     ) -> Mapping[tuple[Node, int], Node]:
-        """Return a variable for each output in ``cuts``, by node and index, with the name in
-        ``cuts``.
+        """Return a variable for each output in ``cuts``, with the name in ``cuts``.
 
         Raises:
             RefusedError: the format needs the type of an output, and it is not known; all are
@@ -177,7 +174,7 @@ class Editing:
         return {key: Node("", name, num_outputs=1) for key, name in cuts.items()}
 
     def make_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> Node:
-        """Return a new variable of this type; of any rank, if ``shape`` is None."""
+        """Return a new variable; of any rank, if ``shape`` is None."""
         return Node("", name, num_outputs=1)
 
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
@@ -189,11 +186,10 @@ class Editing:
         return self.make_parameter(graph, node.name, value.dtype, value.shape)
 
     def state_type(self, node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
-        """Return a node with a stated output type."""
         return node
 
     def restate_shapes(self, node: Node, shapes: Mapping[int, Dimensions]) -> Node:
-        """Return a node with other stated shapes, by the index of the output, if it states one.
+        """Return a node with other stated shapes, by output, if it states one.
 
         An unknown size stays unchanged unless it is a number.
         """
@@ -216,9 +212,7 @@ class Bodies:
     """Graphs inside graphs: bodies of switches and loops, and functions that operators call."""
 
     def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
-        """Return a function that finds the body that an operator calls; body inputs capture
-        operator inputs.
-        """
+        """Return a function that finds the body of a call; body inputs capture operator inputs."""
         return lambda node: None
 
     def index_functions(
@@ -226,18 +220,18 @@ class Bodies:
     ) -> Sequence[Record]:
         """Return the records of weights in a model's functions, or in those that ``nodes`` call.
 
-        No rewrite moves or copies them: all calls of a function share them.
+        All calls of a function share them, so no rewrite moves or copies them.
         """
         return ()
 
     def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
-        """Return the condition of a switch, and its bodies for true and for false; else None."""
+        """Return a switch's condition, and its bodies for true and for false."""
         return None
 
     def start_body(
         self, node: Node, operands: Sequence[Any], counters: Sequence[Any]
     ) -> list[Any] | None:
-        """Return the values that an operator's bodies get in their first pass; None if unknown.
+        """Return the values of an operator's body inputs in the first pass, if known.
 
         ``operands`` are its own inputs by position, None for absent ones, ``counters`` the number
         of the first pass and whether there is one.
@@ -246,7 +240,7 @@ class Bodies:
 
 
 class Switches(ABC):
-    """Operators that compute one of two graphs, for models that are grouped behind a switch."""
+    """Operators that compute one of two graphs, to group models behind a switch."""
 
     @abstractmethod
     def make_switch(
@@ -264,7 +258,7 @@ class Switches(ABC):
 
     @abstractmethod
     def find_switch_version(self, kind: StaticType) -> int | None:
-        """Return the first operator set version whose switch returns values of a type, if any."""
+        """Return the first operator set version whose switch returns values of a type."""
 
 
 class Inlined(msgspec.Struct, frozen=True):
@@ -286,14 +280,14 @@ class Meaning:
     def make_normal_form(
         self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent
     ) -> NormalForm | None:
-        """Return the terms of a graph's nodes; None for a format without a normal form.
+        """Return the terms of a graph's nodes, if the format has a normal form.
 
         ``read`` returns the content of a variable whose array is outside of the graph's file.
         """
         return None
 
     def list_converted_names(self, graph: Graph) -> Mapping[Place, str]:
-        """Return the names that nameless values get in another format, by their places."""
+        """Return the names that nameless values get in another format."""
         return EMPTY
 
     def draws_numbers(self, node: Node) -> bool:
@@ -331,36 +325,31 @@ class Description:
         return data.decode("utf-8", "backslashreplace")
 
     def describe_operator(self, node: Node) -> list[str]:
-        """Return the most telling attributes of an operator, abbreviated."""
+        """Return the most telling attributes, abbreviated."""
         return []
 
     def describe_constant(self, node: Node) -> str:
-        """Return the value of a small constant in a few characters; empty for any other node."""
+        """Return the value of a small constant in a few characters."""
         return ""
 
     def measure_attributes(self, node: Node) -> Mapping[str, int]:
-        """Return the bytes of each attribute that is an array or a list, by name."""
+        """Return the bytes of each attribute that is an array or a list."""
         return EMPTY
 
     def name_operand(self, node: Node, position: int) -> str:
-        """Return the name of an operator's input in a picture."""
         return f"input {position}"
 
 
 class OperatorSets(ABC):
-    """Versions of a set of operators, for joining models with different ones."""
+    """Versions of a set of operators, for joining models."""
 
     @abstractmethod
     def find_used_version(self, graph: Graph) -> int | None:
-        """Return the version that a graph is written for; None if it uses no operator of the set."""
+        """Return the version that a graph is written for, if it uses the set."""
 
     @abstractmethod
     def raise_version(self, graph: Graph, version: int) -> Rewrite:
-        """Return a graph for a later version.
-
-        Raises:
-            RefusedError: it cannot be converted; all reasons are listed.
-        """
+        """Raises RefusedError with all reasons why the graph cannot be converted."""
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -374,8 +363,8 @@ class StagedModel(msgspec.Struct, frozen=True, eq=False):
     """A model written beside its ``target``, with ``size`` bytes; ``contents`` are its arrays in
     the pool.
 
-    ``kept`` counts the bytes of arrays in the model that are large enough for a pool. ``read``
-    returns the model's bytes in a computable form, and the folder of its weights.
+    ``kept`` counts the bytes of other arrays that are large enough for a pool. ``read`` returns the
+    model's bytes in a computable form, and the folder of its weights.
     """
 
     target: str
@@ -407,15 +396,15 @@ class Pooling(ABC):
         path: str,
         stage: OutputTransaction,
     ) -> tuple[Sequence[StagedModel], int]:
-        """Write models beside their targets, and their weights into the file ``path``, whose size
-        is returned.
+        """Write models beside their targets, and their weights into the file ``path``; return its
+        size.
 
         Without a path each model's file gets its weights. All are compared with their sources.
 
         Raises:
             InputError: a file cannot be read.
             RefusedError: the file of weights is not one of a pool; a model would be too large.
-            SelfCheckError: a model does not read back as it was, or an array has other bytes.
+            SelfCheckError: a model or an array does not read back as it was.
         """
 
     @abstractmethod

@@ -25,10 +25,10 @@ class FileKind(msgspec.Struct, frozen=True):
 
     A file is of this kind if it begins with one of ``starts`` (at byte ``at``), contains one of
     ``contains``, and fulfils ``test``; empty ones are not tested. ``keys`` are the keys of a JSON
-    object of this kind. ``hint`` is the way out, ``for_arrays`` if parameters or arrays are wanted;
-    ``{file}`` is the path, ``{utf8}`` and ``{onnx}`` are paths beside it (all quoted for a shell),
-    and ``{wanted}`` is the wanted kind. ``readable`` is True for files whose arrays graphshare
-    reads, ``is_model`` for models in another form.
+    object. ``hint`` is the way out, ``for_arrays`` if parameters or arrays are wanted; ``{file}``
+    is the path, ``{utf8}`` and ``{onnx}`` are paths beside it (all quoted for a shell),
+    ``{wanted}`` is the wanted kind. ``readable`` files have arrays that graphshare reads,
+    ``is_model`` marks models in another form.
     """
 
     name: str
@@ -126,7 +126,6 @@ def _model(
 
 #: The first kind that fits counts: special kinds come before general ones.
 FILE_KINDS = (
-    # Placeholders and error pages in place of a file
     FileKind(
         "a Git LFS pointer",
         "run `git lfs pull` in its repository to fetch the file itself",

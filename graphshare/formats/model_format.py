@@ -1,10 +1,9 @@
 """The interface of a model format: one object per format, a small core and optional facets.
 
-A graph names its format in ``graph.source``; :func:`find_format` returns the format object;
-:func:`recognize_format` finds it for a file, by its content. The core recognizes, lists, reads,
-writes, and places parameters. Code outside ``formats`` and ``checkpoint`` never tests the name of a
-format: it asks for a facet (:mod:`graphshare.formats.facets`), or whether the format supports an
-:class:`Operation`.
+A graph names its format in ``graph.source`` (:func:`find_format`); a file shows it by its content
+(:func:`recognize_format`). The core recognizes, lists, reads, writes, and places parameters. Code
+outside ``formats`` and ``checkpoint`` never tests the name of a format: it asks for a facet
+(:mod:`graphshare.formats.facets`), or whether the format supports an :class:`Operation`.
 """
 
 from __future__ import annotations
@@ -109,8 +108,8 @@ class RemovedMessage(msgspec.Struct, frozen=True):
 
 
 class SaveOptions(msgspec.Struct, frozen=True):
-    """Options for writing a model: ``weights`` is the place of those that no file of its format
-    holds.
+    """Options for writing a model: ``weights`` is the place of weights outside of the format's
+    files.
 
     ``copies`` of an initializer share its data or not; ``no_copy`` refuses to copy external data,
     ``verify_bytes`` compares copies.
@@ -136,9 +135,9 @@ class ModelFormat(ABC):
     model, with its article, ``plural`` several, and ``file`` the written file. ``backends`` are the
     modules that compute its graphs (:mod:`graphshare.execute.backends`), the default first. With
     ``is_text`` its file is a JSON text, and rules find places in it. With ``knows_operators`` its
-    operators are listed in :mod:`graphshare.ops`; with ``shares_data`` copies of a parameter may be
-    one range of a file. ``alternatives`` are hints for operations that the format lacks. The other
-    attributes are its facets.
+    operators are in :mod:`graphshare.ops`; with ``shares_data`` copies of a parameter may be one
+    range of a file. ``alternatives`` are hints for missing operations. The other attributes are its
+    facets.
     """
 
     name: ClassVar[str]
@@ -165,7 +164,6 @@ class ModelFormat(ABC):
 
     @property
     def pooling(self) -> Pooling | None:
-        """The facet of pools, of a format that ``shares_data``."""
         return None
 
     @property
@@ -174,7 +172,7 @@ class ModelFormat(ABC):
 
     @property
     def holds_parameters(self) -> bool:
-        """Whether the values of parameters are in the file of a model."""
+        """Whether a model's file has the values of parameters."""
         return not self.names.parameters
 
     def supports(self, operation: Operation) -> bool:
@@ -185,8 +183,7 @@ class ModelFormat(ABC):
         any.
 
         Raises:
-            RefusedError: the format does not support it; the formats that do are named, and an
-            alternative.
+            RefusedError: it names the formats that support it, and an alternative.
         """
         if faults := self.find_lacks(operation, [what], where=where):
             raise RefusedError(faults)
@@ -205,9 +202,7 @@ class ModelFormat(ABC):
     def find_lacks(
         self, operation: Operation, options: Iterable[str], *, where: str = ""
     ) -> list[Fault]:
-        """Return a fault for each of ``options`` if the format lacks the operation, as
-        :meth:`require`.
-        """
+        """Return a fault for each of ``options`` if the format lacks the operation."""
         if self.supports(operation):
             return []
         able = join_words([other.plural for other in iter_formats() if other.supports(operation)])
@@ -227,7 +222,9 @@ class ModelFormat(ABC):
         """Whether a file that begins with ``start`` is a model of this format, and of no other."""
 
     def may_fit(self, start: bytes) -> bool:
-        """Whether this format reads, or explains, a file with this ``start`` that fits no format."""
+        """Whether this format reads, or explains, a file with this ``start`` that fits no
+        format.
+        """
         return self.fits(start)
 
     @abstractmethod
@@ -248,7 +245,7 @@ class ModelFormat(ABC):
         return None
 
     def name_records(self, graph: Graph, file: ParameterFile) -> ParameterFile:
-        """Return a nameless parameter file with the names of a graph's parameters.
+        """Name the records of a nameless file after a graph's parameters.
 
         Raises:
             InputError: the records do not belong to the graph; all that differ are listed.
@@ -256,7 +253,6 @@ class ModelFormat(ABC):
         return file
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
-        """Yield the models among the names of the files in a folder."""
         for name in names:
             if name.endswith(self.names.model_endings):
                 params = self.names.params_path(
@@ -270,9 +266,8 @@ class ModelFormat(ABC):
 
     @abstractmethod
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
-        """Return the bytes of the file of ``graph`` in pieces.
-
-        Raises RefusedError with all that the format cannot express.
+        """Return the bytes of the file in pieces. Raises RefusedError with all that the format
+        cannot express.
         """
 
     def stage(
@@ -288,7 +283,7 @@ class ModelFormat(ABC):
 
         Raises:
             RefusedError: the format cannot express the graph.
-            SelfCheckError: it does not read back as the graph that it was made from.
+            SelfCheckError: it does not read back as that graph.
         """
         from graphshare.formats.read_back import (
             stage_file,
@@ -301,7 +296,7 @@ class ModelFormat(ABC):
         yield graph
 
     def list_as_read(self, graph: Graph) -> Sequence[Node]:
-        """Return the nodes in their order after writing and reading the graph."""
+        """Return the nodes in the order that the file will have."""
         return graph.nodes
 
     # Facts
@@ -315,18 +310,17 @@ class ModelFormat(ABC):
         """Return the generation of a graph's file, in words."""
 
     def describe_version(self, graph: Graph) -> str:
-        """Return the generation and stated version of a graph's file, in words."""
         return self.describe(graph)
 
     def operator_set(self, graph: Graph) -> int | None:
-        """Return the version of ONNX's operator set that a graph imports, if any."""
+        """Return the version of ONNX's operator set, if the graph imports one."""
         return None
 
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
         """Yield the parts of files of ``origins`` that ``graph`` lacks: removed with their owners,
         or lost.
 
-        Texts are notes on unrequested changes in the file of ``graph``.
+        Texts are notes on unrequested changes in its file.
         """
         return iter(())
 
@@ -340,8 +334,7 @@ class ModelFormat(ABC):
     ) -> Iterator[Change]:
         """Yield the differences between two graphs' files beyond nodes and parameters.
 
-        ``pairs`` are corresponding nodes. With ``computed`` only differences that change computed
-        values.
+        ``pairs`` are corresponding nodes. ``computed`` keeps only changes of computed values.
         """
         return iter(())
 
@@ -393,9 +386,7 @@ def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iter
 def find_statement_changes(
     left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
 ) -> Iterator[Change]:
-    """Yield the changes of :meth:`ModelFormat.find_changes`; statements of two formats are not
-    comparable.
-    """
+    """Yield the changes of :meth:`ModelFormat.find_changes`; two formats are not comparable."""
     format_ = find_format(left)
     return (
         format_.find_changes(left, right, pairs, computed=computed)
@@ -410,7 +401,7 @@ def require(graph: Graph, operation: Operation, *, what: str = "", where: str = 
 
 
 def find_fitting(start: bytes) -> ModelFormat | None:
-    """Return the format of a file that begins with ``start``; None if it looks like no format."""
+    """Return the format of a file that begins with ``start``, if any."""
     certain = (format_ for format_ in iter_formats() if format_.fits(start))
     likely = (format_ for format_ in iter_formats() if format_.may_fit(start))
     return next(certain, None) or next(likely, None)
@@ -420,8 +411,8 @@ def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
     """Return the format of a file by its content, and the file to read, unpacked if gzip packed a
     model.
 
-    A file of no known kind gets the format of its suffix. Any other is taken for a symbol file, and
-    refused when it is read.
+    A file of no known kind gets the format of its suffix. Others are read, and refused, as symbol
+    files.
     """
     for candidate in (file, file.unpack()):
         format_ = find_fitting(candidate.start) if candidate is not None else None

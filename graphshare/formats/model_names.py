@@ -57,11 +57,10 @@ def has_shards(names: Collection[str]) -> bool:
 class FormatNames(msgspec.Struct, frozen=True):
     """The names of one format's files: models end in ``suffix``, its other files in ``extension``.
 
-    ``module`` has the format's object (``FORMAT``). ``parameters`` is the text after a stem in the
-    name of its parameter file, with ``{epoch:04d}`` if there is one per epoch; empty if models hold
-    their parameters. Unless ``is_certain`` other files have that suffix too, and only the parameter
-    file beside one shows that it is a model. ``companions`` are files for other programs beside a
-    model.
+    ``module`` has the format's object (``FORMAT``). ``parameters`` ends the name of a stem's
+    parameter file, with ``{epoch:04d}`` if there is one per epoch; empty if models hold their
+    parameters. Unless ``is_certain`` other files have that suffix too, and only the parameter file
+    beside one shows that it is a model. ``companions`` are files for other programs beside a model.
     """
 
     module: str
@@ -73,7 +72,6 @@ class FormatNames(msgspec.Struct, frozen=True):
 
     @property
     def has_epochs(self) -> bool:
-        """Whether a stem may have several parameter files."""
         return "{" in self.parameters
 
     def params_path(self, stem: str, epoch: int) -> str:
@@ -91,7 +89,6 @@ class FormatNames(msgspec.Struct, frozen=True):
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """The endings of all files of the format."""
         return self.extension, self.extension + PACKED
 
 
@@ -138,7 +135,7 @@ def find_stem(path: str) -> str:
 
 
 def find_names(path: str) -> FormatNames:
-    """Return the names of the format that a model's path promises, by default of symbol files."""
+    """Return the names of the format of a model's path, by default of symbol files."""
     fitting = [
         names for names in FORMAT_NAMES.values() if path.removesuffix(PACKED).endswith(names.suffix)
     ]

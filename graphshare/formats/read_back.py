@@ -24,8 +24,8 @@ def stage_file(
     target: str,
     stage: OutputTransaction,
 ) -> list[bytes]:
-    """Write ``data``, the file of ``graph``, beside ``target``, and compare what ``read`` returns
-    with the original.
+    """Write ``data``, the file of ``graph``, beside ``target``, and compare it as returned by
+    ``read``.
 
     Bytes for stdout are returned instead.
 

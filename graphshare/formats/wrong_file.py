@@ -83,13 +83,17 @@ def recognize_json(value: Mapping[str, Any]) -> FileKind | None:
 
 
 def refuse_file(path: str, wanted: Wanted, *, known: str = "") -> Fault:
-    """Explain that a file is not of the ``wanted`` kind. Raises InputError when it cannot be read."""
+    """Explain that a file is not of the ``wanted`` kind. Raises InputError when it cannot be
+    read.
+    """
     with open_source(path) as source:
         return refuse_bytes(take_sample(source), wanted, where=path, known=known)
 
 
 def refuse_bytes(sample: bytes, wanted: Wanted, *, where: str = "", known: str = "") -> Fault:
-    """Explain that a file is not of the ``wanted`` kind; ``known`` is the hint for an unknown kind."""
+    """Explain that a file is not of the ``wanted`` kind; ``known`` is the hint for an unknown
+    kind.
+    """
     if not sample:
         return Fault("is empty", where=where, hint=known or suggest_fix(where))
     if sample.startswith(GZIP):
@@ -105,7 +109,7 @@ def refuse_bytes(sample: bytes, wanted: Wanted, *, where: str = "", known: str =
 
 
 def refuse_json(value: Mapping[str, Any], *, where: str = "") -> Fault | None:
-    """Return the fault of a JSON object that is not an MXNet graph, if so."""
+    """Return the fault of a JSON object that is not an MXNet graph."""
     kind = recognize_json(value)
     if kind is not None:
         return refuse_kind(kind, "graph", where=where)

@@ -66,11 +66,9 @@ class Pairing(msgspec.Struct, eq=False):
 
     @property
     def variables(self) -> list[tuple[Node, Node]]:
-        """Return the pairs of variables."""
         return [(a, b) for a, b in self.pairs if a.is_variable and b.is_variable]
 
     def describe(self) -> tuple[str, ...]:
-        """Return all differences in words."""
         return (*[difference.describe() for difference in self.differences], *self.statements)
 
 
@@ -147,8 +145,7 @@ def compare_images(
     """Yield each node whose image differs in more than its name, with images as its inputs.
 
     ``tied`` variables were replaced by a kept one with its attributes. ``copies`` maps copies to
-    the images that they stand for, ``replaced`` source variables to the new entries read in their
-    place.
+    their images, ``replaced`` source variables to the new entries read in their place.
     """
     sources = (
         {**images, **{variable: entry.node for variable, entry in replaced.items()}}
@@ -174,7 +171,6 @@ def _describe_inputs(
     outputs: Mapping[Node, int],
     copies: Mapping[Node, Node],
 ) -> str:
-    """Return a difference between actual and expected inputs of ``image``, in words; empty if none."""
     if len(image.inputs) != len(node.inputs):
         return f"{len(node.inputs)} and {format_count(len(image.inputs), 'input')}"
     if node.control_deps and [sources[dep] for dep in node.control_deps] != list(
@@ -266,9 +262,7 @@ def _may_differ(a: NodeDetails, b: NodeDetails) -> bool:
 
 
 def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
-    """Return the domain, the absent inputs and the number of outputs, without absent or unnamed
-    ones at the end.
-    """
+    """Return the domain, and absent inputs and named outputs up to the last one that counts."""
     details = node.details
     absent, count = details.absent, count_inputs(node) + len(details.absent)
     # ONNX files may omit absent inputs and unused outputs at the end.
@@ -350,8 +344,7 @@ def check_isomorphic(
     """Check that every image differs from its source node only in its name, and that its inputs are
     images.
 
-    ``exempt``, ``tied`` and ``copies`` are as in :func:`compare_images`; the keys of ``replaced``
-    include the branch number.
+    Arguments are as for :func:`compare_images`; keys of ``replaced`` include the branch number.
 
     Raises:
         SelfCheckError: a branch is not isomorphic to its source.

@@ -6,7 +6,7 @@ entries hold the same node. Nothing is changed in place; a transform returns new
 :class:`Rewrite`.
 
 The garbage collector does not track these Structs: a frozen graph has no cycles, and a million
-tracked nodes would slow every collection.
+tracked nodes would slow it.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ NO_DETAILS = NodeDetails()
 class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """A variable (``op`` is empty), or the application of an operator.
 
-    ``num_outputs`` counts all outputs, hidden ones included; None if neither the file nor the
-    operator determines it. ``extra`` holds unknown keys in file order. ``form`` is None for a node
-    that was not read. Subgraphs are whole graphs; their names never change (they bind by position).
+    ``num_outputs`` counts all outputs, hidden ones included; None if unknown. ``extra`` holds
+    unknown keys in file order. ``form`` is None for a node that was not read. Subgraphs are whole
+    graphs; their names never change (they bind by position).
     """
 
     op: str
@@ -136,12 +136,14 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_variable(self) -> bool:
-        """Whether this is a variable. Loops over large graphs test ``not node.op``: it is faster."""
+        """Whether this is a variable. Loops over large graphs test ``not node.op``: it is
+        faster.
+        """
         return not self.op
 
     @property
     def operator_text(self) -> str:
-        """Return the operator as files write it; for variables outside of MXNet their role."""
+        """The operator as files write it; for variables outside of MXNet their role."""
         if self.op or self.details.domain == MXNET_DOMAIN:
             return self.op or VARIABLE_OP
         # Only Paddle's variables have a domain: in ONNX they are not operators.
@@ -153,7 +155,7 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def shown_name(self) -> str:
-        """Return the name for people: the first output's where nodes have no names."""
+        """The name for people: the first output's where nodes have no names."""
         return self.name or next(filter(None, self.details.outputs), "")
 
     def _summary(self) -> str:
@@ -163,10 +165,9 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 class Source(ShortRepr, msgspec.Struct, frozen=True):
     """The format of a graph's file, and how the file was written. Transforms pass it on unread.
 
-    This class is for graphs without a file; formats have subclasses. ``format`` names the format,
-    whose object has the facts common to its graphs (:mod:`graphshare.formats.model_format`).
-    ``version_key`` is the graph attribute with the writer's version, as ``["int", version]``; empty
-    if none.
+    This class is for graphs without a file; formats have subclasses. ``format`` names the format
+    (:mod:`graphshare.formats.model_format`). ``version_key`` is the graph attribute with the
+    writer's version, as ``["int", version]``; empty if none.
     """
 
     format: ClassVar[str] = "mxnet"
@@ -195,13 +196,12 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         return {"node": len(nodes)}
 
     def describe_parts(self, nodes: Collection[Node]) -> str:
-        """Describe how many nodes there are, in the format's own terms."""
         return " and ".join(
             format_count(count, what) for what, count in self.count_parts(nodes).items()
         )
 
     def list_labels(self, graph: Graph) -> Mapping[Node, str]:
-        """Return node names, apart from value names, that must be unique in a graph."""
+        """Return node names, apart from value names, that must be unique."""
         return EMPTY
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
@@ -209,7 +209,7 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         return iter(())
 
     def list_notes(self) -> Iterator[str]:
-        """Yield remarks, in sentences, for the user who writes a rewritten graph."""
+        """Yield remarks for the user who writes a rewritten graph."""
         return iter(())
 
 
@@ -234,7 +234,7 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def version(self) -> int | None:
-        """Return the writer's version (MXNet: major*10000 + minor*100 + patch); None if unknown."""
+        """The writer's version (MXNet: major*10000 + minor*100 + patch)."""
         value = self.attrs.get(self.source.version_key)
         return (
             value[1]
@@ -243,7 +243,6 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         )
 
     def variables(self) -> Iterator[Node]:
-        """Return the variable nodes in file order."""
         return (node for node in self.nodes if not node.op)
 
     def make_table(self) -> Table:
@@ -316,7 +315,7 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         return f"{self.graph._summary()}, {len(self.branches)} branch{'' if len(self.branches) == 1 else 'es'}"
 
     def images(self, source: Graph, node: Node) -> list[tuple[str, Node]]:
-        """Return the ``(branch, new node)`` pairs for ``node`` of ``source``; empty if dropped."""
+        """Return the ``(branch, new node)`` pairs for ``node``; empty if dropped."""
         return [
             (b.label, b.images[node])
             for b in self.branches
@@ -325,7 +324,7 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def origin(self) -> dict[Node, list[tuple[Graph, Node]]]:
-        """Return the source nodes of each new node; added nodes are absent."""
+        """The source nodes of each new node; added nodes are absent."""
         origin: dict[Node, list[tuple[Graph, Node]]] = {}
         for branch in self.branches:
             for old, new in branch.images.items():

@@ -38,7 +38,7 @@ def rebuild(
     topological.
 
     A node that ``change`` leaves alone, and whose inputs are unchanged, is its own image.
-    ``images`` may hold other nodes; new ones are added. ``task`` names the progress reports.
+    ``images`` may hold other nodes, and gets the new ones. ``task`` names the progress.
     """
     images = {} if images is None else images
     before = dict(images)
@@ -132,7 +132,9 @@ def follow_name(text: str, old: str, new: str) -> str:
 
 
 def prefix_node(node: Node, prefix: str) -> Node:
-    """Return ``node`` with ``prefix`` before its name, label and stored output names, unless empty."""
+    """Return ``node`` with ``prefix`` before its name, label and stored output names, unless
+    empty.
+    """
     name = prefix + node.name if node.name else ""
     details = node.details
     if not details.outputs and not details.label:

@@ -105,11 +105,11 @@ class NormalForm(ABC):
     def read_step(
         self, node: Node, operands: Sequence[int | None], find: FindConstant
     ) -> AffineStep | None:
-        """Return an operator's constant factors and addends; None if it does something else."""
+        """Return an operator's constant factors and addends, if it has no other effect."""
         return None
 
     def read_number(self, term: int) -> tuple[str, tuple[int, ...], bytes] | None:
-        """Return the dtype, shape and bytes of a small constant; None for other terms."""
+        """Return the dtype, shape and bytes of a small constant."""
         return None
 
     def read_version(self, term: int) -> int:
@@ -117,11 +117,10 @@ class NormalForm(ABC):
         return 0
 
     def find_truth(self, term: int) -> bool | None:
-        """Return the truth of a boolean constant; None for other terms."""
+        """Return the truth of a boolean constant."""
         return None
 
     def is_call(self, node: Node) -> bool:
-        """Whether an operator calls a function of the file."""
         return False
 
     def number_outputs(self, node: Node, *key: Hashable) -> list[int]:
@@ -142,7 +141,7 @@ class NormalForm(ABC):
         return self._drawn.total()
 
     def count_drawn(self, key: Hashable) -> int:
-        """Count the operators of a key: two that draw random numbers are never one term."""
+        """Number the operators of a key: two that draw random numbers are never one term."""
         self._drawn[key] += 1
         return self._drawn[key]
 
@@ -159,9 +158,8 @@ class GraphTerms:
         self._contents = contents
 
     def of(self, entry: Entry) -> int:
-        """Return the term of an output of an added node."""
         place = entry.node, entry.index
-        # An unknown operator has the outputs that the graph uses; a constant may name several.
+        # An unknown operator has the outputs in use; a constant may name several.
         if place not in self.terms:
             self.terms[place] = self.form.table.number(
                 "output", self.terms[entry.node, 0], entry.index
@@ -172,7 +170,6 @@ class GraphTerms:
         return self.form.table.keys[self.of(entry)]
 
     def add(self, node: Node) -> None:
-        """Find the terms of a node whose inputs were added."""
         if node.op:
             # By entry: bodies hold the very entries under which their owner reads captured values.
             captured = {e: self.of(e) for e in node.inputs} if node.subgraphs else EMPTY

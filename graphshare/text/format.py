@@ -1,4 +1,6 @@
-"""Values as text for messages and tables: shapes, sizes, counts, names, printable text, and JSON."""
+"""Values as text for messages and tables: shapes, sizes, counts, names, printable text, and
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,9 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def encode_json(value: object) -> bytes:
-    r"""Return ``value`` as JSON in UTF-8; bytes of names that are not Unicode become ``\\udcff``."""
+    r"""Return ``value`` as JSON in UTF-8; bytes of names that are not Unicode become
+    ``\\udcff``.
+    """
     # Lone surrogates are rare, and searching all texts takes longer than the encoder.
     try:
         return msgspec.json.encode(value)

@@ -39,7 +39,9 @@ def join_key(kind: str, name: str) -> str:
 
 
 def split_pair(text: str) -> tuple[str, str] | None:
-    r"""Split ``A=B`` at its first ``=``; ``\=`` in the left name stands for ``=``. Return None where there is none."""
+    r"""Split ``A=B`` at its first ``=``; ``\=`` in the left name stands for ``=``. Return None
+    where there is none.
+    """
     match = re.fullmatch(_PAIR, text, re.DOTALL)
     return (match[1].replace("\\=", "="), match[2]) if match else None
 
@@ -66,7 +68,6 @@ class TakenNames:
         self._numbers: dict[str, int] = {}
 
     def add(self, name: str) -> None:
-        """Take a name."""
         self._names.add(name)
 
     def take(self, name: str) -> str:
@@ -104,7 +105,7 @@ class KnownPrefixes:
         self._lengths = sorted({len(prefix) for prefix in self._prefixes}, reverse=True)
 
     def find_longest(self, name: str) -> str:
-        """Return the longest prefix that ``name`` begins with; empty if there is none."""
+        """Return the longest prefix that ``name`` begins with, or an empty text."""
         return next(
             (start for length in self._lengths if (start := name[:length]) in self._prefixes), ""
         )
@@ -117,8 +118,8 @@ def find_similar(
 
     Names that differ only in case are returned alone. Otherwise names that contain ``name``,
     ignoring case, come first, shortest first where they start with it; then names of similar
-    spelling. Names with an equal ``key``, such as a node and its output, are returned once. At most
-    20,000 names are compared by spelling, for speed in huge graphs.
+    spelling. Of names with an equal ``key``, such as a node and its output, one is returned. At
+    most 20,000 names are compared by spelling, for speed.
     """
     from difflib import get_close_matches  # not needed for --help
 

@@ -1,8 +1,8 @@
 """Patterns over names: globs, ``=name`` for a literal name, ``re:`` for regular expressions.
 
-Matching takes linear time: re2 matches regular expressions, and a search here globs (``*``, ``?``,
-``[...]``), because standard expressions such as ``(a+)+$`` backtrack endlessly. re2 comes with
-graphshare where it has a wheel.
+Matching takes linear time, unlike Python's backtracking search for expressions such as ``(a+)+$``:
+re2 (part of an installation where it has a wheel) matches regular expressions, and a search here
+globs (``*``, ``?``, ``[...]``).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Substitution = Callable[[str], "str | None"]
 
 
 def is_literal(pattern: str) -> bool:
-    """Return whether ``pattern`` can match one name only."""
+    """Whether ``pattern`` can match one name only."""
     return pattern.startswith("=") or not (
         pattern.startswith("re:") or any(character in pattern for character in "*?[")
     )
@@ -80,14 +80,16 @@ def find_literal_ends(pattern: str) -> tuple[str, str]:
 
 
 def compile_substitution(pattern: str, to: str) -> Substitution:
-    """Return a function from a name to its replacement by ``to``, or to None where ``pattern`` does not match.
+    r"""Return a function from a name to its replacement by ``to``, or to None if ``pattern`` does
+    not match.
 
-    For a glob each ``*`` of ``to`` stands for the text that the pattern's next ``*`` matched, and
-    ``{2}`` for the text of its second one; every star but the last matches as little as possible.
-    For a regular expression ``\\1`` stands for group 1. For a literal, ``to`` is used unchanged.
+    For a glob each ``*`` of ``to`` is the text of the pattern's next ``*``, and ``{2}`` the text of
+    its second one; every star but the last matches as little as possible. For a regular expression
+    ``\1`` is group 1. For a literal, ``to`` is used unchanged.
 
     Raises:
-        UsageError: the pattern is not valid (see :func:`compile_pattern`), or ``to`` refers to more than it matches.
+        UsageError: the pattern is not valid (see :func:`compile_pattern`), or ``to`` refers to more
+        than it matches.
     """
     if pattern.startswith("=") or (pattern and is_literal(pattern)):
         literal = pattern.removeprefix("=")
@@ -115,7 +117,7 @@ _IN_EXPRESSIONS = r"(\\\d{1,2})"
 
 
 def _parse_template(to: str, references: str, count: int, pattern: str) -> list[str | int]:
-    """Split ``to`` into literal texts and numbers (from 0) of the ``count`` matches of ``pattern``."""
+    """Split ``to`` into literal texts and numbers (from 0) of the matches of ``pattern``."""
     parts: list[str | int] = []
     stars = itertools.count()
     for i, piece in enumerate(re.split(references, to)):
@@ -282,7 +284,7 @@ class _Expression:
         return self._compiled.fullmatch(_to_text(name)) is not None
 
     def match_groups(self, name: str) -> list[str] | None:
-        """Return the text of each group, empty for an unused one; None without a match."""
+        """Return the text of each group, empty for an unused one."""
         match = self._compiled.fullmatch(_to_text(name))
         if match is None:
             return None

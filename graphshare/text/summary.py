@@ -16,7 +16,9 @@ LONGEST_SUMMARY = 120
 
 
 class ShortRepr:
-    """A base class for records whose fields are too large to print: ``<Graph: 31 nodes, 1 head>``."""
+    """A base class for records whose fields are too large to print: ``<Graph: 31 nodes, 1
+    head>``.
+    """
 
     __slots__ = ()
 
@@ -36,7 +38,7 @@ class ShortRepr:
 
 
 def _describe(name: str, value: object) -> str:
-    """Return a field in a few words; empty if it is empty or has neither a short value nor a size."""
+    """Return a field in a few words; empty without a short value or a size."""
     if isinstance(value, str):
         return f"{name}={quote_name(value)}" if value else ""
     if isinstance(value, (int, float)):

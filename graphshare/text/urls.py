@@ -26,14 +26,14 @@ _MOST_QUOTED = 8  # times that a name may be percent-encoded
 
 
 def is_url(path: str) -> bool:
-    """Return whether a path is a URL (also ``file://``): a scheme of two letters or more, then
-    ``://``.
-    """
+    """Whether a path is a URL (also ``file://``): a scheme of two letters or more, then ``://``."""
     return "://" in path and re.match(_URL, path) is not None
 
 
 def find_scheme(url: str) -> str:
-    """Return the lower-case scheme of a URL, or of the first link with ``://``; empty for a path."""
+    """Return the lower-case scheme of a URL, or of the first link with ``://``; empty for a
+    path.
+    """
     match = re.match(_URL, url)
     return match[1].lower() if match else ""
 
@@ -47,7 +47,9 @@ def redact(text: str) -> str:
 
 
 def hide_secrets(text: str, url: str) -> str:
-    """Remove credentials and query of ``url`` from a text, in every form that other packages quote."""
+    """Remove credentials and query of ``url`` from a text, in every form that other packages
+    quote.
+    """
     for secret in re.findall(_SECRETS, url):
         for part in (secret, *re.split(r"[:&=]", secret)):
             # Shorter parts would be replaced inside of other words.

@@ -45,13 +45,15 @@ class ImageHeader(msgspec.Struct, frozen=True):
 
 
 def read_start(path: str, *, endings: tuple[str, ...] = ENDINGS) -> bytes:
-    """Return the first bytes of a file, for ``is_image``. Raises InputError when it cannot be read."""
+    """Return the first bytes of a file, for ``is_image``. Raises InputError when it cannot be
+    read.
+    """
     with open_source(path, endings=endings) as source:
         return source.read_at(0, min(12, source.size))
 
 
 def read_header(path: str) -> ImageHeader:
-    """Return the header of an image file; no pixel is decoded.
+    """Return the header of an image file.
 
     Raises:
         InputError: the file cannot be read, is damaged, or has too many pixels.
@@ -75,11 +77,8 @@ def read_header(path: str) -> ImageHeader:
 
 @contextmanager
 def open_image(path: str) -> Iterator[Image]:
-    """Open an image file with Pillow, for a ``with`` block that decodes its pixels.
-
-    Raises:
-        InputError: the file cannot be read, is damaged, or has too many pixels.
-        RefusedError: Pillow is not installed.
+    """Open an image file with Pillow, for a ``with`` block that decodes its pixels. Raises as
+    :func:`read_header`.
     """
     try:
         from PIL import Image  # an optional package, and slow to import

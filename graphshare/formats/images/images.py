@@ -45,8 +45,8 @@ _SKIPPED = "not images, and left out of {}: {}"
 class Images(ShortRepr):
     """Images that are prepared alike: a sequence, and a float32 array (N, C, H, W) or (N, H, W, C).
 
-    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the
-    files, ``notes`` the decisions made for the user.
+    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``notes`` are
+    decisions made for the user.
     """
 
     __slots__ = ("_headers", "notes", "settings")
@@ -60,7 +60,6 @@ class Images(ShortRepr):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the files, in order."""
         return tuple(header.path for header in self._headers)
 
     @property
@@ -155,7 +154,7 @@ def list_image_files(feeds: Mapping[str, Any]) -> list[str]:
 
 
 def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
-    """Open image files, and those in folders, in order of their names, as one batch.
+    """Open image files, and those in folders by name, as one batch.
 
     Raises:
         InputError: files that are missing, damaged or no images; all are listed.
@@ -209,7 +208,7 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
     for name in names:
         file = join(path, name)
         try:
-            # A file named like an image that is not one is damaged, and must be reported.
+            # A file named like an image that is not one must be reported as damaged.
             (
                 images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others
             ).append(file)

@@ -1,7 +1,7 @@
 """Pixels as arrays: decode, turn upright, resize, crop, normalize, stack.
 
-``resize_as_mxnet`` is bilinear like ``mx.image.imresize`` and OpenCV's ``resize``: in all sizes it
-interpolates between the four nearest neighbours, in fixed-point numbers. Pillow's filters average
+``resize_as_mxnet`` is bilinear like ``mx.image.imresize`` and OpenCV's ``resize``: all sizes are
+interpolated between the four nearest neighbours, in fixed-point numbers. Pillow's filters average
 all covered pixels when shrinking.
 """
 

@@ -80,8 +80,8 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
     std``, pixels from 0 to 255.
 
     ``resize`` is the length of the shorter side, or (height, width); ``crop`` is (height, width).
-    ``mean`` and ``std`` have one number for all channels or one each for red, green and blue in
-    this order.
+    ``mean`` and ``std`` have one number, or one each for red, green and blue, in this order even
+    for ``bgr``.
     """
 
     resize: int | tuple[int, int] | None = None
@@ -95,7 +95,6 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on numbers that look like a mistake."""
         if any(self.mean) and all(-1 <= value <= 1 for value in self.mean):
             return (
                 (
@@ -192,6 +191,8 @@ def size_of_result(header: ImageHeader, settings: ImageSettings) -> tuple[int, i
 
 
 def crop_corner(header: ImageHeader, settings: ImageSettings) -> tuple[int, int]:
-    """Return the first row and column of the crop, rounded down; below 0 if the image is too small."""
+    """Return the first row and column of the crop, rounded down; below 0 if the image is too
+    small.
+    """
     before, after = size_before_crop(header, settings), size_of_result(header, settings)
     return (before[0] - after[0]) // 2, (before[1] - after[1]) // 2

@@ -150,8 +150,7 @@ def parse_plain_nodes(
     """Return the nodes of a file with attributes under ``attr_key``; ``span`` locates them in a
     large file.
 
-    A node must end at ``after``; earlier ones are skipped. ``advance`` receives numbers of bytes,
-    here as below.
+    A node must end at ``after``; earlier ones are skipped. ``advance`` receives numbers of bytes.
 
     Raises:
         ValueError: as :func:`parse_frame`; also while the records are taken.
@@ -172,8 +171,8 @@ def parse_bare_nodes(
     Raises:
         ValueError: there are others, or as :func:`parse_nodes`; also while the records are taken.
     """
-    # Structs lose the order of keys, but the forms of nodes need it. A later node in another order
-    # is noticed on writing: its text then differs from the layout's, and is kept (layout.py).
+    # Structs lose the order of keys. A later node in another order is noticed on writing: its text
+    # then differs from the layout's, and is kept (layout.py).
     first = next(_chunks(data, *span, _chunk_decoder, noop_progress), [])
     if not _USUAL_KEYS.issuperset(map(tuple, first)):
         raise ValueError("keys are not in MXNet's order")
@@ -280,7 +279,7 @@ def _in_chunks(
 ) -> Iterator[_Record]:
     start, end = span
     if after:
-        # _BETWEEN begins at the brace that ends a node, and ends with the brace of the next one.
+        # _BETWEEN begins with the brace that ends a node, and ends with the next node's brace.
         start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
         if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
             raise ValueError("no node ends there")

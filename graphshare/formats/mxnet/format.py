@@ -162,9 +162,7 @@ class MxnetFormat(ModelFormat):
         return stage_graph(graph, target, stage)
 
     def list_spellings(self, graph: Graph) -> Iterator[Graph]:
-        """Yield the graph with each way to escape strings: a rename always writes them as MXNet
-        does.
-        """
+        """A rename always writes strings as MXNet does, so every way to escape them counts."""
         yield graph
         yield from (restyle(graph, escapes=escapes) for escapes in ("mxnet", "json", "ascii"))
 
@@ -219,9 +217,7 @@ def _account_graph_keys(graph: Graph, sources: Iterable[Graph]) -> Iterator[Remo
 
 
 def _account_node_keys(pairs: Collection[tuple[Node, Node]]) -> Iterator[RemovedMessage | Fault]:
-    """Yield the keys that images lack. An image of several nodes has the keys of one, so it does
-    not count.
-    """
+    """An image of several nodes has the keys of one, so it does not count."""
     origin_counts = Counter(image for _, image in dict.fromkeys(pairs))
     for node, image in pairs:
         for key in (

@@ -59,7 +59,7 @@ def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
             yield source.text.data[i : i + _BYTES]
         advance(len(graph.nodes))
         return
-    # reuse_text has kept the text: no layout reproduces it.
+    # No layout reproduces the text that reuse_text has kept.
     if source.text is not None and source.nodes_text is None and _may_keep_text(graph, source.text):
         yield from _write_own_text(graph, source.text, advance)
         return
@@ -243,9 +243,8 @@ _COUNT = attrgetter("num_outputs")
 
 
 class _Ids(dict[Node, int]):
-    """Each node's id, its place in the file.
-
-    Copied nodes are searched one by one at first: few references lead to them.
+    """Each node's id. Copied nodes are searched one by one at first: few references lead to
+    them.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -269,8 +268,8 @@ def _node_pieces(
 ) -> Iterator[str | bytes]:
     """Yield the array of nodes, some hundred at a time; the text of unchanged nodes is copied.
 
-    Nodes that differ only in name and inputs are formatted once: this loop takes most of the time
-    of writing.
+    Nodes that differ only in name and inputs are formatted once: most of the time of writing is
+    spent here.
     """
     if not graph.nodes:
         yield "[]"
@@ -332,7 +331,7 @@ class NodeTexts:
     ) -> None:
         self._texts, self._ids, self._level, self._subgraph_text = texts, ids, level, subgraph_text
         self._default = get_source(graph).form
-        # The graph keeps the maps alive, so no other map gets the identity of one.
+        # The graph keeps the maps alive, so identities are unique.
         self._templates: dict[
             str, dict[int, _Template]
         ] = {}  # by operator and identity of the attribute map
@@ -340,7 +339,7 @@ class NodeTexts:
         self._before, self._after = texts.array(
             ["%d", "0", "0"], level + 2, texts.break_entry
         ).split("%d")
-        # Most names need no escape; one search over all is cheaper than one per name.
+        # One search for escapes over all names is cheaper than one per name.
         copied = get_source(graph).nodes_text
         written = graph.nodes[copied.count :] if copied is not None else graph.nodes
         self._clean = SPECIAL.search("".join([node.name for node in written])) is None

@@ -1,8 +1,8 @@
 """The text of a file that was edited by hand and no layout reproduces: unchanged parts keep it.
 
-In a node, or in the frame around the nodes, only changed values are written anew; in names only
-changed characters, in inputs only ids. A value has changed if the old and the new graph differ in
-it when formatted in one layout.
+Of a node, or of the frame around the nodes, only changed values are written anew; of names only
+changed characters, of inputs only ids. A value has changed if old and new graph differ in it when
+formatted in one layout.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OwnText:
         self._ids = _find_sources(file)
 
     def source(self, node: Node) -> int | None:
-        """Return the id in the file of the node that became ``node``, or None."""
+        """Return the id in the file of the node that became ``node``."""
         return self._ids.get(node)
 
     def node(self, i: int, old: Pairs, new: Pairs, texts: JsonWriter) -> str | None:
@@ -91,7 +91,6 @@ class OwnText:
         )
 
     def _blanks(self, i: int) -> tuple[str, str]:
-        """Return the white space before and after node ``i``, without commas."""
         text, spans = self._text, self._nodes
         begin = spans[i - 1].end if i else self._members["nodes"].start
         before = text[begin : spans[i].start].partition("," if i else "[")[2]
@@ -114,7 +113,6 @@ def _find_sources(file: FileText) -> dict[Node, int]:
 def _replace(
     text: str, members: Mapping[str, ValueSpan], old: Pairs, new: Pairs, texts: JsonWriter
 ) -> str:
-    """Replace the values in ``text`` that differ between ``old`` and ``new``."""
     pieces, end = [], 0
     for key, value in sorted(members.items(), key=lambda item: item[1]):
         if old[key] != new[key]:

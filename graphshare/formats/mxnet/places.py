@@ -1,4 +1,6 @@
-"""Find where in a JSON text the values of some paths are, skipping others at the decoder's speed."""
+"""Find where in a JSON text the values of some paths are, skipping others at the decoder's
+speed.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,6 @@ class ValueSpan(NamedTuple):
 
 
 class _Step(dict["str | int", "_Step"]):
-    """The next steps from a place, and the paths that end there."""
-
     def __init__(self) -> None:
         super().__init__()
         self.ends: list[Steps] = []
@@ -33,8 +33,7 @@ class _Step(dict["str | int", "_Step"]):
 def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
     """Return the offset in ``text`` of each path's value, or of the deepest value on the way to it.
 
-    If a key repeats, the last one counts. Raises ValueError or IndexError for a text that is not
-    JSON.
+    If a key repeats, the last one counts. Raises ValueError or IndexError if the text is not JSON.
     """
     root = _Step()
     for path in paths:
@@ -60,9 +59,7 @@ def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
 def _list_values(
     text: str, start: int, steps: Iterable[str | int]
 ) -> Iterable[tuple[str | int, ValueSpan]]:
-    """Return the values of the object or array at ``start`` by key or number, up to the last of
-    ``steps``.
-    """
+    """Return values by key, or by number up to the last of ``steps``."""
     if text[start] == "{":
         return find_members(text, start).items()
     if text[start] == "[":
@@ -93,9 +90,7 @@ def _all_ends(target: _Step) -> Iterable[Steps]:
 
 
 def find_members(text: str, start: int) -> dict[str, ValueSpan]:
-    """Return where the values of the object at ``start`` are; if a key repeats, the last one
-    counts.
-    """
+    """Return where the values of the object at ``start`` are; of equal keys the last one counts."""
     members: dict[str, ValueSpan] = {}
     at = skip_blanks(text, start + 1)
     while text[at] != "}":

@@ -1,7 +1,5 @@
-r"""The style of a symbol file (a graph keeps it), and a writer of JSON in that style.
-
-MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank after
-every comma, and escapes nothing but ``\" \\ \n \r \t``.
+r"""The style of a symbol file (a graph keeps it), and a writer of JSON in that style; layout.py
+describes MXNet's.
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ _BREAK = rb"\{ *(\r?\n)([ \t]*)\""
 _BLANK_BEFORE_BREAK = rb", \r?\n"
 _FIRST_COLON = rb"\{ *\"(?:[^\"\\]|\\.)*\"( *: ?)"
 # json.dumps with an indent writes neither a list on the line of its key, nor an entry on one line.
-# A line break cannot stand inside a string, and the quote that ends a key has no backslash before
-# it.
+# A line break cannot stand inside a string, nor a backslash before the quote that ends a key.
 _LIST_ON_ONE_LINE = rb"[^\\]\": \[[\[\d]|\n[ \t]*\[\d"
 # Escapes of JSON that MXNet cannot read.
 _ESCAPE = rb"\\[ubf/]"
@@ -43,9 +40,9 @@ class JsonStyle(msgspec.Struct, frozen=True):
 
     ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (without blanks at line ends), ``compact``
     (no white space), ``spaced`` (json.dumps without arguments) or ``indent`` (json.dumps with
-    ``indent`` blanks). ``escapes`` names the characters that strings escape: ``mxnet`` the five
-    that MXNet reads, ``json`` also control characters as in json.dumps, ``ascii`` also those
-    outside ASCII; MXNet reads neither of the last two. ``tail`` follows the last brace.
+    ``indent`` blanks). ``escapes`` names the escaped characters: ``mxnet`` the five that MXNet
+    reads, ``json`` also control characters as in json.dumps, ``ascii`` also those outside ASCII;
+    MXNet cannot read the last two. ``tail`` follows the last brace.
     """
 
     layout: str = "mxnet"
@@ -86,9 +83,8 @@ class MxnetSource(Source, frozen=True):
 
     ``keys`` are the graph object's keys in order, ``form`` serves nodes without one. ``irregular``
     keeps an ``arg_nodes`` or ``node_row_ptr`` that does not follow from the nodes.
-    ``params_layout`` is the form of parameter records that an older MXNet reads, empty for any.
-    ``nodes_text`` is set if the file's own text can be copied, ``text`` if the graph has a file and
-    keeps its text.
+    ``params_layout`` is the form of parameter records for an older MXNet, empty for any.
+    ``nodes_text`` is set if the file's own text can be copied, ``text`` if the file keeps its text.
     """
 
     version_key: ClassVar[str] = VERSION
@@ -163,7 +159,6 @@ def recognize_style(data: bytes) -> JsonStyle:
 
 
 def _recognize_escapes(data: bytes) -> str:
-    """Return which characters the strings of a json.dumps file escape."""
     if re.search(_ESCAPE, data) is None:
         return "mxnet"
     ascii_only = (
@@ -173,9 +168,7 @@ def _recognize_escapes(data: bytes) -> str:
 
 
 def can_copy_text(data: bytes, style: JsonStyle) -> bool:
-    """Whether a rewrite may copy the text of nodes: it has MXNet's layout, and only MXNet's
-    escapes.
-    """
+    """Whether a rewrite may copy nodes' text: in MXNet's layout, with only MXNet's escapes."""
     if style.layout != "mxnet" or style.newline != "\n":
         return False
     return b"\\" not in data or re.search(_ESCAPE, data) is None
@@ -202,14 +195,14 @@ class JsonWriter:
         return text if self.newline == "\n" else text.replace("\n", self.newline)
 
     def array(self, items: Sequence[str], level: int, least: int) -> str:
-        """Return ``items`` in brackets at ``level``, broken into lines from ``least`` items on."""
+        """Return ``items`` in brackets, broken into lines from ``least`` items on."""
         if len(items) < least:
             return f"[{self.comma.join(items)}]"
         start, end = self._breaks(level)
         return f"[{start}{(self.break_comma + start[1:]).join(items)}{end}]"
 
     def object(self, pairs: Sequence[tuple[str, str]], level: int, least: int) -> str:
-        """Return ``pairs`` of a key and the text of its value, in braces."""
+        """Return ``pairs`` of a key and its value's text, in braces."""
         items = [f"{self.quote(key)}{self.colon}{value}" for key, value in pairs]
         if len(items) < least:
             return f"{{{self.comma.join(items)}}}"
@@ -220,13 +213,12 @@ class JsonWriter:
         return "\n" + self.indent * (level + 1), "\n" + self.indent * level
 
     def map(self, values: Mapping[str, str], level: int) -> str:
-        """Return a map of strings."""
         return self.object(
             [(key, self.quote(value)) for key, value in values.items()], level, self.break_map
         )
 
     def id_pieces(self, values: Iterable[int], count: int, level: int) -> Iterator[str]:
-        """Yield the array of ``count`` numbers in pieces: a large graph has millions of them."""
+        """Yield an array of numbers in pieces: a large graph has millions."""
         start, end = self._breaks(level) if count >= self.break_list else ("", "")
         comma = self.break_comma + start[1:] if start else self.comma
         numbers = iter(values)
@@ -240,7 +232,6 @@ class JsonWriter:
         yield end + "]"
 
     def value(self, value: Any, level: int) -> str:
-        """Return any JSON value, for unknown keys."""
         if isinstance(value, str):
             return self.quote(value)
         if isinstance(value, Mapping):

@@ -192,9 +192,7 @@ def _arg_nodes(graph: Graph) -> list[int]:
 
 
 def _find_attr_key(nodes: Sequence[Node]) -> str | None:
-    """Return the key of the attributes of all ``nodes``, unless there are several, or one has two
-    maps.
-    """
+    """Return the key of all attributes; None if there are several, or a node has two maps."""
     keys: set[str] = set()
     for form in {id(form): form for form in map(_FORM, nodes)}.values():
         if form is not None and form.param is not None:

@@ -1,7 +1,7 @@
 """Read a symbol file, and replace ids by references.
 
 All generations are read alike: ``attrs``, ``attr`` or ``param``, entries of two or three numbers,
-nodes in any order. Nothing is upgraded. Ids out of range and cycles are faults, reported together.
+nodes in any order. Nothing is upgraded. Ids out of range and cycles are reported together.
 
 Equal attribute maps become one object, and so do equal operator names: graphs repeat both, and the
 writer formats each distinct map once.
@@ -59,7 +59,7 @@ class _Shapes(dict[tuple[str, ...], _Shape]):
 
 
 class _Maps(dict[tuple[tuple[str, Any], ...], Mapping[str, Any]]):
-    """The one object for all equal mappings, by their items in order."""
+    """The one object for equal mappings, by their items in order."""
 
     def __missing__(self, items: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         values = self[items] = FrozenMap(items)
@@ -107,7 +107,6 @@ class _NodeReader:
         return Node(op, record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
 
     def intern(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the one object for maps equal to ``attrs``, order of keys included."""
         return self.maps[tuple(attrs.items())]
 
     def _extra(self, record: dict[str, Any], shape: _Shape) -> Mapping[str, Any]:
@@ -120,7 +119,7 @@ class _NodeReader:
 
 
 class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
-    """The map, and the form of a node with the usual keys, by the map's text (empty if absent)."""
+    """The map and usual form of a node by the map's text (empty if absent)."""
 
     def __init__(self, reader: _NodeReader) -> None:
         self._reader = reader
@@ -146,7 +145,7 @@ _KINDS = {
 
 
 def _check_kinds(record: Mapping[str, Any]) -> None:
-    """Check the values of a record against their keys. Raises TypeError."""
+    """Raises TypeError for a value that does not fit its key."""
     for key, value in record.items():
         # type() and not isinstance(), because true is an int in Python.
         if type(value) is not (_KINDS.get(key) or (dict if key in ATTRIBUTE_KEYS else type(value))):
@@ -197,10 +196,7 @@ def _keep_text(graph: Graph, data: bytes) -> Graph:
 
 
 def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:
-    """Read a large file in MXNet's layout; ``bare`` if its nodes have only usual keys.
-
-    Raises ``_UNFIT``.
-    """
+    """``bare`` nodes have only usual keys. Raises ``_UNFIT``."""
     graph_object = document.parse_frame(data, span)
     with task("reading", span[1] - span[0], "B") as advance:
         if bare:
@@ -217,7 +213,7 @@ def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: b
     )
 
 
-# A value does not fit its key, or the fast pass cannot read the JSON; slower passes find out which.
+# A value does not fit its key, or is not JSON for the fast pass; slower passes find out which.
 _UNFIT = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 
@@ -233,7 +229,7 @@ def _link(
     """Return the graph of a parsed object and its node records, or of a subgraph ``depth`` levels
     down.
 
-    With ``checked`` the schema has validated all values; ``link`` makes nodes of records other than
+    With ``checked`` the schema has validated all values; ``link`` makes nodes of other records than
     dicts.
     """
     _check_graph(graph_object, depth, checked)
@@ -265,7 +261,7 @@ def _link(
 
 
 def _check_graph(graph_object: dict[str, Any], depth: int, checked: bool) -> None:
-    """Check a graph's nesting and types. Raises InputError, or ``_UNFIT`` for a wrong type."""
+    """Raises InputError for deep nesting, or ``_UNFIT`` for a wrong type."""
     if depth > document.MAX_NESTING:
         raise InputError(
             Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}")
@@ -300,8 +296,8 @@ def _link_in_file_order(
     """Return the nodes of records that refer to earlier ones only. Raises IndexError if one does
     not.
 
-    This loop takes most of the time of reading, so the usual record is handled here, and consumers
-    of a node's first output share one entry.
+    Most of the time of reading is spent here, so the loop handles the usual record itself, and
+    consumers of a node's first output share one entry.
     """
     nodes: list[Node] = []
     first: list[Entry] = []
@@ -340,7 +336,7 @@ def _link_bare(
     counts: Iterable[int | None] | None,
     reader: _NodeReader,
 ) -> list[Node]:
-    """Do the same for records with only the usual keys."""
+    """The same for records with only the usual keys."""
     nodes: list[Node] = []
     first: list[Entry] = []
     texts, maps = reader.texts, reader.maps_by_text
@@ -366,7 +362,7 @@ def _link_bare(
 def _link_in_any_order(
     records: list[dict[str, Any]], counts: list[int] | None, reader: _NodeReader
 ) -> list[Node]:
-    """Return the nodes of records that may refer to later ones; dangling ids and cycles are faults."""
+    """Records may refer to later ones; dangling ids and cycles are faults."""
     nodes: dict[int, Node] = {}
     for i in building_order(records):
         record = records[i]
@@ -384,7 +380,7 @@ def _entry(numbers: Sequence[int], node: Node) -> Entry:
 
 
 def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
-    """Return each node's number of outputs, unless ``node_row_ptr`` is not a running sum from 0."""
+    """Return each node's number of outputs, if ``node_row_ptr`` is a running sum from 0."""
     if not row_ptr or row_ptr[0] != 0:
         return None
     steps = list(map(sub, row_ptr[1:], row_ptr))
@@ -394,7 +390,7 @@ def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
 def _usual_form(nodes: list[Node]) -> NodeForm:
     """Return the form for new nodes: of the first operator with attributes, else of node 0.
 
-    It has one attribute map. Other maps of a node are unused, or hold only some attributes.
+    Of several attribute maps only the one in use stays.
     """
     forms = (
         node.form for node in chain((node for node in nodes if node.op and node.attrs), nodes[:1])

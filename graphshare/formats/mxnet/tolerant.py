@@ -3,7 +3,7 @@ explain their faults.
 
 Raw control characters in strings (MXNet writes them, strict JSON forbids them) and any values under
 unknown keys are accepted. A byte order mark, invalid UTF-8, trailing bytes, unclosed brackets and
-faults by the schema are refused with the reason.
+faults by the schema are refused.
 """
 
 from __future__ import annotations

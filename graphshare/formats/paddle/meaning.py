@@ -1,4 +1,6 @@
-"""The little that is known about Paddle's operators: equal ones on equal operands compute the same."""
+"""The little that is known about Paddle's operators: equal ones on equal operands compute the
+same.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ twin, with a ``_``.
 
 
 def draws_numbers(node: Node) -> bool:
-    """Whether an operator draws random numbers, without a seed and not only in tests."""
+    """Whether an operator draws random numbers: it has no seed, and does not only test."""
     values = node.details.values
     is_fixed = str(values.get("is_test", "false")) == "true" or str(
         values.get("seed", "0")
@@ -102,7 +104,9 @@ class PaddleMeaning(Meaning):
         )
 
     def list_converted_names(self, graph: Graph) -> Mapping[Place, str]:
-        """Return paddle2onnx's names: operator, count of earlier ones of its kind, output's number."""
+        """Return paddle2onnx's names: operator, count of earlier ones of its kind, output's
+        number.
+        """
         counts, names = Counter[str](), dict[Place, str]()
         for node in graph.nodes:
             if node.op:

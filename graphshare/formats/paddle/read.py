@@ -69,7 +69,9 @@ def read_program(data: bytes, where: str = "") -> Graph:
 
 
 class _Scope:
-    """The values that a block can use, by number: its own, and the enclosing block's, as captures."""
+    """The values that a block can use, by number: its own, and the enclosing block's, as
+    captures.
+    """
 
     def __init__(self, outer: _Scope | None) -> None:
         self._outer = outer
@@ -261,7 +263,7 @@ class _Reader:
         return Result(number, tuple(fields.items()))
 
     def _name(self, result: Result) -> str:
-        """Name a value; an input or output of a rewritten program may have its name."""
+        """A rewritten program's input or output may have the usual name."""
         name = f"%{result.number}"
         return f"{name}.value" if name in self._taken else name
 
@@ -287,7 +289,7 @@ class _Reader:
     def _read_body(
         self, text: bytes, outer: _Scope, path: str, depth: int
     ) -> tuple[Graph, list[int]]:
-        """Return a body, and the numbers of the outer values that it captures, in order."""
+        """Return a body, and the numbers of captured outer values, in order."""
         if depth > _DEEPEST:
             self.fail(f"is a body in {_DEEPEST} others; fewer are read")
         region, block = self._open_region(text, path)

@@ -27,14 +27,13 @@ _STATISTICS = (1, 2)  # the mean and the variance of a batch_norm_
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A result of an operator: its number in the file, used by references, and its object's keys."""
+    """A result of an operator: its number in the file, and its object's keys."""
 
     number: int
     fields: Fields
 
     @property
     def type_text(self) -> bytes:
-        """The JSON of the type; empty if there is none."""
         return dict(self.fields).get("TT", b"")
 
 
@@ -51,7 +50,9 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
 
 
 class BodyRecord(msgspec.Struct, frozen=True, eq=False):
-    """The objects around a body's operators: region, block, and the operator that gives its values."""
+    """The objects around a body's operators: region, block, and the operator that gives its
+    values.
+    """
 
     region: Fields
     block: Fields
@@ -74,17 +75,16 @@ class PaddleSource(Source, frozen=True, eq=False):
     is_compact: bool = True
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
-        """Unlike versions of operators do not match: Paddle converts a file as a whole."""
+        """Paddle converts a file as a whole, so operators have one version."""
         if isinstance(other, PaddleSource) and other.base_version != self.base_version:
             versions = f"base_code version is {self.base_version} in one and {other.base_version} in the other"
             yield versions, "load both in one Paddle, and save them again with paddle.jit.save"
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield names that several parameters, inputs and outputs have, and names that are not
-        UTF-8.
+        """Yield names of several parameters, inputs and outputs, and names that are not UTF-8.
 
-        Paddle keeps all of them in one scope: of two with one name it refuses the program, or one
-        takes the value of the other.
+        All are in one scope: of two with one name Paddle refuses the program, or one takes the
+        value of the other.
         """
         owners: dict[str, list[Node]] = {}
         for node in graph.nodes:

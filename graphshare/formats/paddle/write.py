@@ -45,8 +45,6 @@ class _Numbers(msgspec.Struct):
 
 
 class _Writer:
-    """Writes one program."""
-
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._taken = {0}

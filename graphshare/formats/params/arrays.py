@@ -100,7 +100,7 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
 
 
 def _take_rows(record: Record, rows: slice) -> Record | None:
-    """Return the record of some rows of a dense array in the file; None for other arrays."""
+    """Return the record of some rows of a dense array in the file."""
     offset, shape, origin = record.data_offset, record.shape, record.origin
     if (
         offset is None
@@ -144,7 +144,7 @@ class ArrayReader:
     """Reads the arrays of one file, or of records from several. A context manager; arrays stay
     valid after it.
 
-    With ``together`` small arrays share blocks of memory: faster for arrays that live equally long.
+    With ``together`` small arrays share memory: faster for arrays that live equally long.
 
     Raises InputError when the file changed since it was indexed, or before the context ends.
     """

@@ -73,8 +73,8 @@ class NumberComparer:
     """Compares numbers piece by piece.
 
     ``differing`` of ``count`` numbers are beyond the tolerance. ``max_abs`` and (with ``relative``)
-    ``max_rel`` are the largest finite distances, also within it. ``apart`` is True if a NaN or
-    infinity met another number, ``identical`` if all bytes and dtypes were equal.
+    ``max_rel`` are the largest finite distances. ``apart`` is True if a NaN or infinity met another
+    number, ``identical`` if all bytes and dtypes were equal.
     """
 
     def __init__(self, atol: float, rtol: float, *, relative: bool = True) -> None:
@@ -130,8 +130,8 @@ class Distance(msgspec.Struct, frozen=True):
     differs.
 
     ``max_abs`` is None if a NaN or infinity meets another value. ``densified``: sparse arrays were
-    compared in dense form. Without a tolerance ``bits`` of the differing numbers are equal as
-    numbers: 0 and -0, or NaN with different digits.
+    compared in dense form. Without a tolerance ``bits`` counts differing numbers that are equal: 0
+    and -0, or NaN with different digits.
     """
 
     count: int
@@ -197,7 +197,7 @@ def count_unlike(a: Array, b: Array) -> int:
 
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:
-    """Yield the values of both at every place that either stores; others are zero."""
+    """Yield both values at every place that either stores; others are zero."""
     sides = [
         (np.sort(places), array, np.argsort(places, kind="stable"))
         for array in (a, b)

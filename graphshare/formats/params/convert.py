@@ -1,8 +1,8 @@
 """Convert parameter files into another format, and write them under new names.
 
 Keys keep their ``arg:`` and ``aux:``. A list without names gets the keys ``arr_0``, ``arr_1`` ...
-if the target needs names, as in ``numpy.savez``: the position survives. Converting back keeps them.
-Floating-point arrays may get another dtype, piece by piece while written.
+if the target needs names, as in ``numpy.savez``, and keeps them when converted back. Floating-point
+arrays may get another dtype, piece by piece while written.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _SCALES = ("gamma", "beta", "weight", "bias")
 class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     """The result of a conversion; ``arrays`` counts those that were written.
 
-    ``densified``, ``named_by_position``, ``tied`` (written as second names), ``untied`` (such names
-    written as arrays of their own) and ``cast`` (written with another dtype) hold keys in
-    ``target``. ``overflows`` counts the finite numbers of each array that became infinite. ``kept``
-    are the keys that ``keep`` or its default exempted from the cast. With ``lost_names`` the
-    target's format drops the source's names.
+    ``densified``, ``named_by_position``, ``tied`` (written as second names), ``untied`` (written as
+    arrays of their own) and ``cast`` (to another dtype) hold keys in ``target``. ``overflows``
+    counts each array's finite numbers that became infinite. ``kept`` are the keys that ``keep`` or
+    its default exempted from the cast. With ``lost_names`` the target's format drops the source's
+    names.
     """
 
     source: ParameterFile
@@ -131,10 +131,9 @@ def stage_params(
     back.
 
     The format is the first file's unless ``to`` names another. Within ``.params`` byte ranges are
-    copied and nothing is decoded; else one array at a time is in memory. A pipe cannot be read
-    back: None is returned. Nothing is in place before the caller commits ``stage``.
-    ``verify_bytes`` compares the data of copied records too. ``cast`` gives arrays another dtype.
-    Raises RefusedError, InputError, OutputError, SelfCheckError.
+    copied and nothing is decoded; else one array at a time is in memory. The result is None for a
+    pipe. The caller commits ``stage``. ``verify_bytes`` compares the data of copied records too.
+    ``cast`` changes dtypes. Raises RefusedError, InputError, OutputError, SelfCheckError.
     """
     format_ = find_format(to or parts[0][0].format)
     refuse_parts(parts, format_, cast, options)
@@ -233,8 +232,7 @@ def find_ties(plan: Plan) -> dict[str, str]:
     """Return the planned keys that are second names in the source, each with the key that it
     repeats.
 
-    If the plan holds records of its file several times (a copy for each branch), each round has its
-    own ties.
+    If the plan holds records several times (a copy for each branch), each round has its own ties.
     """
     rounds: dict[str | None, list[str]] = {}
     for record, key in plan:
@@ -292,7 +290,7 @@ def choose_cast(
 
 
 def _choose_kept(file: ParameterFile, dtype: str, keep: Sequence[str] | None) -> set[str]:
-    """Return the keys that ``keep`` matches; by default those that MXNet refuses in float16."""
+    """The default is what MXNet refuses in float16."""
     if keep is None and dtype == "float16":
         return _find_batch_norms(file)
     patterns = [pattern for pattern in keep or () if pattern]
@@ -464,8 +462,7 @@ def _find_repeated_names(plan: Plan) -> Iterator[Fault]:
 class Cast:
     """The conversion of floating-point arrays to ``dtype``, except the keys ``kept``.
 
-    ``overflows`` counts, by key, the finite numbers that became infinite because ``dtype`` ends
-    before them.
+    ``overflows`` counts, by key, the finite numbers that became infinite.
     """
 
     def __init__(self, dtype: str, kept: Collection[str] = ()) -> None:
@@ -474,11 +471,9 @@ class Cast:
         self.overflows: dict[str, int] = {}
 
     def changes(self, record: Record) -> bool:
-        """Whether ``record`` gets another dtype."""
         return self._is_other(record) and record.key not in self._kept
 
     def keeps(self, record: Record) -> bool:
-        """Whether only ``kept`` preserves the dtype of ``record``."""
         return self._is_other(record) and record.key in self._kept
 
     def _is_other(self, record: Record) -> bool:
@@ -490,7 +485,7 @@ class Cast:
     def chunks(
         self, record: Record, key: str, chunks: Iterable[bytes | memoryview]
     ) -> Iterable[bytes | memoryview]:
-        """Return the dense bytes of ``record`` (little endian) in the new dtype, piece by piece."""
+        """Return little-endian dense bytes in the new dtype, piece by piece."""
         return self._convert(record.dtype or "", key, chunks) if self.changes(record) else chunks
 
     def _convert(

@@ -22,7 +22,7 @@ from graphshare.text.format import format_count
 
 
 def copy_records(parts: Parts, out: BinaryIO, head: bytes = b"", tail: bytes = b"") -> None:
-    """Write ``head``, the planned records of several files to ``out``, file by file, and ``tail``.
+    """Write ``head``, the planned records of several files, file by file, and ``tail`` to ``out``.
 
     Raises InputError when a source changed since it was indexed, OutputError when writing fails.
     """
@@ -53,8 +53,7 @@ def verify_records(
     verify_bytes: bool,
     named: bool = True,
 ) -> None:
-    """Compare the ``index`` of a file by :func:`copy_records` with its plan; the records' bytes
-    with ``verify_bytes``.
+    """Compare the ``index`` of a copied file with its plan; with ``verify_bytes`` also the bytes.
 
     Unless ``named`` the file has no names. Memory does not grow with the arrays. Raises
     SelfCheckError.
@@ -90,7 +89,6 @@ def _differences(written: ParameterFile, plan: Plan, named: bool) -> Iterator[Fa
 
 
 def _content(record: Record) -> tuple[object, ...]:
-    """Return all facts that a copied record shares with its source."""
     parts: tuple[object, ...] = ()
     if record.parts:
         parts = tuple(

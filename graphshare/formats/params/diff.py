@@ -34,9 +34,9 @@ How = Literal["equal", "values", "bits", "form", "added", "removed", "renamed"]
 class ParameterChange(msgspec.Struct, frozen=True):
     """One parameter in both files. ``old`` and ``new`` are its keys, None if a file lacks it.
 
-    ``how``: ``values`` differ, or only their ``bits`` (0 and -0), its ``form`` does (shape, type,
+    ``how``: ``values`` differ, or only their ``bits`` (0 and -0), or its ``form`` (shape, type,
     storage: see ``detail``), it was ``added``, ``removed``, or only ``renamed`` (``arg:`` became
-    ``aux:``). ``distance`` measures values.
+    ``aux:``).
     """
 
     how: How
@@ -51,9 +51,9 @@ class ParameterChange(msgspec.Struct, frozen=True):
 class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     """Two parameter files; true when anything differs. ``equal`` counts equal parameters.
 
-    ``near`` counts equal ones that differ within the tolerance. ``across`` counts parameters with
-    unlike dtypes compared by value, by the dtype whose rounding is allowed. ``missing`` ones were
-    not compared: their files do not exist or are too short.
+    ``near`` counts equal ones that differ within the tolerance, ``across`` parameters of unlike
+    dtypes, compared by value, by the dtype whose rounding is allowed. ``missing`` ones were not
+    compared: their files do not exist or are too short.
     """
 
     left: str

@@ -1,8 +1,8 @@
 """The interface of parameter formats, and how a file's format is found: by content, never by name.
 
 A new format is one module with a subclass of :class:`ParameterFormat`, its object ``FORMAT``, and
-one line in :data:`graphshare.formats.model_names.PARAMETER_FORMATS`. Formats read ranges of bytes
-and never decode an array for its index.
+one line in :data:`graphshare.formats.model_names.PARAMETER_FORMATS`. It reads ranges of bytes and
+decodes no array for its index.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     ``densify`` writes sparse arrays in dense form. ``np_shape`` allows scalars and arrays of size 0
     (V3 records of ``.params``). ``layout`` is the form of records for an older MXNet, ``V0``,
     ``V1`` or ``V2``. ``metadata`` are texts beside the arrays. ``ties`` maps each second name to
-    the key that has the bytes.
+    its array's key.
     """
 
     densify: bool = False
@@ -94,7 +94,7 @@ class ParameterFormat(ABC):
         return start.startswith(self.starts)
 
     def may_hold_arrays(self, source: ByteSource) -> bool:
-        """Whether a file with such a start may be of this format: others may share the start."""
+        """For formats that share their first bytes with others."""
         return True
 
     @abstractmethod
@@ -104,7 +104,9 @@ class ParameterFormat(ABC):
         """
 
     def find_float32(self, file: ParameterFile) -> set[str]:
-        """Return the keys of arrays that a model's operators take in float32 beside float16 data."""
+        """Return the keys of arrays that a model's operators take in float32 beside float16
+        data.
+        """
         return set()
 
     def read(self, source: ByteSource) -> Chunks:
@@ -130,7 +132,7 @@ class ParameterFormat(ABC):
 
     @abstractmethod
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
-        """Return why the format cannot hold the dense array ``record`` under ``key``, if so."""
+        """Return why the format cannot hold the dense array ``record`` under ``key``."""
 
     def copy(self, parts: Parts, out: BinaryIO) -> None:
         """Copy the planned records unchanged, header and all. Only if ``copies_records``."""
@@ -148,11 +150,10 @@ class ParameterFormat(ABC):
 
 
 def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:
-    """Return the index of the parameter file at ``path`` (``-`` for stdin): names, shapes, dtypes,
-    places.
+    """Return the index of the parameter file at ``path`` (``-`` for stdin); no array is read.
 
-    No array is read. A checkpoint folder's index lists the tensors of all its shards. ``wanted`` is
-    the kind of file that messages ask for.
+    A checkpoint folder's index lists the tensors of all shards. Messages ask for the ``wanted``
+    kind.
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
@@ -239,7 +240,9 @@ def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> Pa
 
 
 def choose_format(path: str) -> ParameterFormat:
-    """Return the format for writing a file of this name. Raises RefusedError for an unknown suffix."""
+    """Return the format for writing a file of this name. Raises RefusedError for an unknown
+    suffix.
+    """
     suffix = os.path.splitext(base_name(path))[1].lower()
     if suffix[1:] in PARAMETER_FORMATS:
         return find_format(suffix[1:])

@@ -44,7 +44,6 @@ class RecordsByName:
                 self._records[split_key(record.key)] = record
 
     def names(self) -> set[str]:
-        """Return the names of the file's variables."""
         return {name for _, name in self._records}
 
     def of(self, node: Node, *, auxiliary: bool = False) -> Record | None:
@@ -95,7 +94,9 @@ def compare_parameters(
 
 
 def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
-    """Return the difference between two records' arrays in words; empty when equal byte for byte."""
+    """Return the difference between two records' arrays in words; empty when equal byte for
+    byte.
+    """
     if x.shape != y.shape:
         return f"shapes {x.shape} and {y.shape}"
     if x.element_type != y.element_type:
@@ -114,8 +115,7 @@ def find_equal_arrays(
     """
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:
-        # Arrays without elements are all equal, but may serve different purposes, and a tie saves
-        # nothing.
+        # Arrays without elements are all equal, but may differ in purpose, and a tie saves nothing.
         if (
             record.key is not None
             and record.shape is not None

@@ -352,8 +352,8 @@ class MxnetParams(ParameterFormat):
         """Write the planned records of several ``.params`` files to ``out``, file by file.
 
         Records and keys may repeat. Memory does not grow with the arrays. Raises RefusedError for a
-        plan that mixes keys and None or has too long a name, InputError when a source changed since
-        it was indexed, OutputError when writing fails.
+        plan with both keys and None, or too long a name, InputError when a source changed since it
+        was indexed, OutputError when writing fails.
         """
         plan = [item for _, items in parts for item in items]
         names = _encode_keys(plan)

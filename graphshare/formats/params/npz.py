@@ -10,10 +10,9 @@ An array::
     ..  ..  the elements
 
 The index comes from the members' headers; nothing is unpickled or extracted to disk, so a member
-may be called ``/etc/passwd`` or ``../x``. Members are stored or deflated (as numpy writes them);
-other methods and encryption are refused. Before its data is read, a member's declared size must
-equal the size that its header's shape and dtype need, and its compressed bytes must be able to hold
-it. Archives are written uncompressed.
+may be called ``../x``. Members are stored or deflated (as numpy writes them); other methods and
+encryption are refused. Before its data is read, a member's declared size must match its header's
+shape and dtype, and fit its compressed bytes. Archives are written uncompressed.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Npz(ParameterFormat):
         )
 
     def index(self, source: ByteSource) -> ParameterFile:
-        """All faults of all members are reported at once."""
+        """Faults of all members are reported at once."""
         with _open_archive(source) as archive:
             members = archive.infolist()
             if len(members) > MAX_RECORDS:
@@ -280,8 +279,7 @@ def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | Non
             return None
         if member.compress_type == _DEFLATED:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _HEAD)
-        # Members that are here as a whole can be checked; others are checked when their elements
-        # are read.
+        # Only a member that is here as a whole can be checked already.
         is_damaged = len(data) == member.file_size and zlib.crc32(data) != member.CRC
         return None if is_damaged else read_npy_header(io.BytesIO(data))
     except (zlib.error, UnicodeEncodeError, InputError):

@@ -68,7 +68,9 @@ def find_coarsest(dtypes: Iterable[str | None]) -> str:
 
 
 class SparsePart(msgspec.Struct, frozen=True, gc=False):
-    """One index array of a sparse record: ``shape`` in elements, ``offset`` and ``size`` in bytes."""
+    """One index array of a sparse record: ``shape`` in elements, ``offset`` and ``size`` in
+    bytes.
+    """
 
     role: Literal["indices", "indptr"]
     dtype: str
@@ -97,11 +99,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     surrogates (``surrogateescape``) are bytes that are not UTF-8. ``shape`` and ``dtype`` are None
     for an array that was never filled. ``layout`` is the form of the record: ``V0`` to ``V3`` in
     ``.params``, ``npy`` in ``.npz``, else the format. ``offset`` and ``size`` span the whole record
-    with its header; ``data_offset`` is None if the data cannot be addressed (a compressed member),
-    ``data_size`` excludes the sparse parts. ``storage_shape`` is the shape of a sparse array's
-    stored values. ``tied_to`` names the record that has the bytes. ``origin`` is set if the bytes
-    are outside of the file. ``stated`` is the dtype and shape in an ONNX file of elements that are
-    listed as bytes.
+    with its header; ``data_offset`` is None for a compressed member, ``data_size`` excludes the
+    sparse parts. ``storage_shape`` is the shape of a sparse array's stored values. ``tied_to``
+    names the record that has the bytes. ``origin`` is set if the bytes are outside of the file.
+    ``stated`` is the dtype and shape in an ONNX file of elements that are listed as bytes.
     """
 
     key: str | None
@@ -128,22 +129,22 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def name(self) -> str:
-        """The key without ``arg:`` or ``aux:``; empty in a list without names."""
         return split_key(self.key or "")[1]
 
     @property
     def element_type(self) -> str | None:
-        """The dtype; for elements listed as bytes the stated one. Arrays that differ in it differ."""
+        """The dtype; for elements listed as bytes the stated one. Arrays that differ in it
+        differ.
+        """
         return self.stated or self.dtype
 
     @property
     def other_file(self) -> ParameterFile | None:
-        """The file that has the bytes, if another one lists the record."""
+        """The file with the bytes, if another one lists the record."""
         return None if self.origin is None else self.origin.file
 
     @property
     def key_bytes(self) -> bytes:
-        """The name as bytes of the file."""
         return encode_key(self.key or "")
 
     def shape_and_dtype(self) -> tuple[tuple[int, ...], str]:
@@ -168,9 +169,8 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
 
     ``named`` is False for a list without names (and for an empty file). ``trailing`` counts bytes
     after the last name (MXNet ignores them and a rewrite drops them); ``reserved`` is the header's
-    unused word, kept by a rewrite. ``held`` are the bytes of a file that cannot be opened again: of
-    a pipe, or unpacked by gzip. ``missing`` says why arrays cannot be read: the file does not
-    exist, or is too short.
+    unused word, kept by a rewrite. ``held`` are the bytes of a file that cannot be opened again: a
+    pipe, or unpacked by gzip. ``missing`` says that the file does not exist, or is too short.
     """
 
     path: str
@@ -194,7 +194,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
         return redact(self.path)
 
     def describe_size(self) -> str:
-        """Return the number of weights and the size of their data; second names do not count."""
+        """Return the number of weights and the size of their data, without second names."""
         records = [record for record in self.records if record.tied_to is None]
         weights = sum(element_count(record.shape) for record in records if record.shape is not None)
         return f"{format_count(weights, 'weight')}, {format_bytes(sum(record.data_size for record in records))}"
@@ -210,7 +210,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
         return self.size + sum(ranges.values())
 
     def lacks(self, record: Record) -> bool:
-        """Whether a record's bytes are in a file that does not exist, or is too short."""
+        """Whether a record's bytes are in a missing or short file."""
         file = self if record.origin is None else record.origin.file
         return file is not None and bool(file.missing)
 
@@ -272,8 +272,8 @@ def select_keys(
     """Return the keys that any of ``patterns`` (default all) matches, with or without ``arg:`` or
     ``aux:``.
 
-    Keys that match ``leave_out`` are left out. ``others`` are keys of another file where patterns
-    may match instead. ``option`` gave the patterns.
+    Keys that match ``leave_out`` are left out. Patterns may match ``others``, keys of another file,
+    instead. ``option`` gave the patterns.
 
     Raises:
         RefusedError: patterns match nothing; all are listed.

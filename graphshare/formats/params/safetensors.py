@@ -7,11 +7,11 @@ The format::
                  it may end in spaces; "__metadata__" is not an array but an object of strings
     8 + N   ...  the data; offsets count from here, and the arrays cover it without a hole or an overlap
 
-The keys of the header are in any order. graphshare writes them in the order of the plan, and the
-data by descending element size, so that every array is aligned for readers that view it in place.
+The header's keys are in any order: written ones in the order of the plan, and the data by
+descending element size, so that every array is aligned for readers that view it in place.
 
-The ``safetensors`` package is not used: its reader maps the file into memory and its writer needs
-all arrays at once, while an index takes a few kilobytes, and a conversion streams.
+The ``safetensors`` package maps files into memory and writes all arrays at once; here an index
+takes a few kilobytes, and a conversion streams.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of the data."""
         return self.data_offsets[1] - self.data_offsets[0]
 
 

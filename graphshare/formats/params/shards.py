@@ -7,8 +7,8 @@
 Without an index the tensors come from ``model.safetensors``, else from every file that ends so.
 Only headers are read.
 
-A name in an index is a file in this folder, never a path. A shard may be a link only within the
-folder, or, in a snapshot of a model hub's cache, into that cache's ``blobs``.
+A name in an index is never a path. A shard may be a link only within the folder, or, in a snapshot
+of a model hub's cache, into that cache's ``blobs``.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _SOUND: tuple[Kind, ...] = ("unlisted",)  # no loader looks for such a tensor
 class ShardFolder(msgspec.Struct, frozen=True):
     """A checkpoint folder. ``shards`` are the readable headers by file name, in order.
 
-    ``others`` are headers of files outside of the index, read only if it misses a tensor. ``index``
-    is JSON, None without one, ``weight_map`` its names of tensors and files, and ``config`` the
-    configuration with its text. ``unreadable`` are the faults of unreadable files.
+    ``others`` are headers outside of the index, read only if it misses a tensor. ``index`` is JSON,
+    None without one, ``weight_map`` its names of tensors and files, and ``config`` the
+    configuration with its text. ``unreadable`` are the faults of files.
     """
 
     path: str
@@ -66,9 +66,7 @@ class ShardFolder(msgspec.Struct, frozen=True):
         return join(self.path, CONFIG)
 
     def list_tensors(self) -> dict[str, tuple[Header, Entry]]:
-        """Return the tensors that a loader finds (in the index, if there is one), each with its
-        shard.
-        """
+        """Return the tensors that a loader finds, each with its shard."""
         tensors: dict[str, tuple[Header, Entry]] = {}
         for name, header in self.shards.items():
             for key, entry in header.entries.items():
@@ -154,9 +152,7 @@ def _list_names(folder: str) -> list[str]:
 
 
 def _locate(folder: str, name: str) -> str:
-    """Return the path of a file that lies in the folder by its name and its links. Raises
-    InputError.
-    """
+    """Return the path of a file that lies in the folder by name and links. Raises InputError."""
     path = join(folder, name)
     separators = "/\\\0:%?#" if is_url(folder) else "/\\\0:"  # a server may unquote a name
     if not name or name in (os.curdir, os.pardir) or any(c in name for c in separators):
@@ -178,9 +174,7 @@ def _locate(folder: str, name: str) -> str:
 
 
 def _read_json(folder: str, name: str, faults: list[Fault]) -> tuple[str, dict[str, Any]]:
-    """Return a file's text and the object in it, both empty after an error; add errors to
-    ``faults``.
-    """
+    """Return a file's text and object; both are empty after an error, added to ``faults``."""
     try:
         with open_source(_locate(folder, name)) as source:
             if source.size > _MOST_TEXT:
@@ -217,8 +211,8 @@ def _read_index(
 
 
 def _is_empty(key: str, entry: Entry) -> bool:
-    """Whether a weight has no elements, like one that a process of a group did not own; other
-    arrays may have none.
+    """Whether a weight has no elements, as if another process of a group owned it; other arrays may
+    have none.
     """
     return not entry.dtype or (
         0 in entry.shape and (len(entry.shape) > 1 or key.endswith(".weight"))

@@ -1,6 +1,6 @@
 """Tie and untie the tensors of a checkpoint folder, in its shards, index and configuration.
 
-The bytes of all other tensors are copied unchanged. Shards are streamed; all files are put in place
+All other tensors' bytes are copied unchanged. Shards are streamed; all files are put in place
 together, in an order that keeps the folder loadable: names leave the index before their bytes leave
 a shard, and come after them.
 """
@@ -179,7 +179,6 @@ def plan_retie(
 
 
 def _state_ties(folder: ShardFolder, statement: TieStatement, tied: bool) -> str:
-    """Return the configuration's text with a new statement on ties, and nothing else changed."""
     text, word = folder.config_text, str(tied).lower()
     if not statement.places:
         at = text.index("{") + 1
@@ -222,7 +221,7 @@ def _write_shard(
     out: StagedFile,
     advance: Advance,
 ) -> None:
-    """Write a shard with ``entries`` from the file of ``header``, and read its header back."""
+    """Copy ``entries`` from the file of ``header``, and read the new header back."""
     # Wider elements come first, so that every array is aligned.
     order = sorted(entries.items(), key=lambda item: (-_item_size(item[1]), item[1].data_offsets))
     placed: dict[str, Entry] = {}

@@ -2,8 +2,8 @@
 
 ``tied_names.json`` has the names of outputs and embeddings by architecture, read off the classes of
 transformers (it states the version). Folders prefix these names
-(``language_model.lm_head.weight``), or drop a first part (``wte.weight``). ``tie_word_embeddings``
-in ``config.json``, for the model or its text model, says whether they are tied. Without it, the
+(``language_model.lm_head.weight``), or drop a first part (``wte.weight``). They are tied if
+``config.json`` says so as ``tie_word_embeddings``, for the model or its text model. Otherwise the
 default is in the model's code, and nothing is assumed.
 """
 
@@ -70,9 +70,7 @@ class TiedPair(msgspec.Struct, frozen=True):
 
     @property
     def stored(self) -> Literal["once", "twice", "unlike"]:
-        """How often the array is there; ``unlike`` if two differ in dtype, shape or number of
-        bytes.
-        """
+        """``unlike`` means that two arrays differ in dtype, shape or number of bytes."""
         if self.first is None or self.second is None:
             return "once"
         x, y = self.first[1], self.second[1]
@@ -168,7 +166,9 @@ def _match(tensors: Mapping[str, tuple[Header, Entry]], new: str, old: str) -> T
 
 
 def _find(tensors: Mapping[str, object], name: str, least: int) -> str | None:
-    """Return the one tensor whose name is, or ends in, ``name`` or at least ``least`` of its parts."""
+    """Return the one tensor whose name is, or ends in, ``name`` or at least ``least`` of its
+    parts.
+    """
     parts = name.split(".")
     for start in range(max(1, len(parts) - least + 1)):
         end = ".".join(parts[start:])
