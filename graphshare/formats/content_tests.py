@@ -1,6 +1,4 @@
-"""Tests of content that need more than the first bytes: images, markup, and messages of
-protobuf.
-"""
+"""Tests of content beyond the first bytes: images, markup, and messages of protobuf."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Optional parts of a model format, one class per facet. Default answers describe a format without
-it.
+"""Optional parts of a model format, one class each. Default answers describe a format without it.
 
 A format sets an instance of a derived class as its attribute
 (:class:`graphshare.formats.model_format.ModelFormat`). Facets without a useful default are None.
@@ -141,9 +140,7 @@ class Types:
         return {}
 
     def list_untyped(self, graph: Graph, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the values without a known type, if the format needs types of inputs and
-        outputs.
-        """
+        """Return the values whose type is unknown, if the format needs it."""
         return ()
 
     def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:

@@ -2,8 +2,8 @@
 
 A graph names its format in ``graph.source`` (:func:`find_format`); a file shows it by its content
 (:func:`recognize_format`). The core recognizes, lists, reads, writes, and places parameters. Code
-outside ``formats`` and ``checkpoint`` never tests the name of a format: it asks for a facet
-(:mod:`graphshare.formats.facets`), or whether the format supports an :class:`Operation`.
+outside ``formats`` and ``checkpoint`` never tests a format's name: it asks for a facet
+(:mod:`graphshare.formats.facets`), or a supported :class:`Operation`.
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ def find_format(graph: Graph) -> ModelFormat:
 
 
 def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
-    """Yield why two graphs, each after its name, do not fit into one file."""
+    """Yield why two graphs of any formats do not fit into one file."""
     format_, another = find_format(graph), find_format(other)
     if format_ is another:
         yield from format_.mismatches(first, graph, second, other)
@@ -396,7 +396,7 @@ def find_statement_changes(
 
 
 def require(graph: Graph, operation: Operation, *, what: str = "", where: str = "") -> None:
-    """Refuse a graph whose format lacks an operation; see :meth:`ModelFormat.require`."""
+    """Apply :meth:`ModelFormat.require` to a graph's format."""
     find_format(graph).require(operation, what=what, where=where)
 
 

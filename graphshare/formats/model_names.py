@@ -46,7 +46,7 @@ PACKED = ".gz"
 
 
 def has_shards(names: Collection[str]) -> bool:
-    """Whether these files make a checkpoint folder: an index, or safetensors files beside a
+    """Whether these files make a checkpoint folder: an index, or safetensors beside a
     ``config.json``.
     """
     return any(

@@ -86,7 +86,7 @@ def list_changed_keys(
 
 
 def _list_content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
-    """Return all that a node's file states, except its name, with nodes by their numbers.
+    """Return all that a file states about a node, except its name.
 
     New values may be renumbered, so outputs are only counted.
     """

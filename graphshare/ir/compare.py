@@ -262,7 +262,9 @@ def _may_differ(a: NodeDetails, b: NodeDetails) -> bool:
 
 
 def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
-    """Return the domain, and absent inputs and named outputs up to the last one that counts."""
+    """Return the domain, absent inputs before the last input, and outputs up to the last named
+    one.
+    """
     details = node.details
     absent, count = details.absent, count_inputs(node) + len(details.absent)
     # ONNX files may omit absent inputs and unused outputs at the end.

@@ -89,10 +89,10 @@ class NodeDetails(msgspec.Struct, frozen=True):
     ``outputs`` are the names of its outputs: ONNX names values, so a node's ``name`` is its first
     output's, and ``label`` the operator's own, to which no file refers. ``values`` are typed
     attributes (hashable, compared by ``==``), and ``bodies`` the names of the attributes that hold
-    the subgraphs, one for each. ``absent`` are the positions of missing inputs, counted as in the
-    file. ``holds_value`` is whether a variable's value is in the graph's file (an initializer);
-    None in formats whose files never hold values. ``stored`` is the format's own data, opaque to
-    transforms.
+    the subgraphs, one for each. ``absent`` are the positions of missing inputs in the file;
+    ``inputs`` omits them. ``holds_value`` is whether a variable's value is in the graph's file (an
+    initializer); None in formats whose files never hold values. ``stored`` is the format's own
+    data, opaque to transforms.
 
     In a subgraph, initializers have a ``value`` and inputs a ``position`` among their ``values``.
     """

@@ -16,8 +16,8 @@ LONGEST_SUMMARY = 120
 
 
 class ShortRepr:
-    """A base class for records whose fields are too large to print: ``<Graph: 31 nodes, 1
-    head>``.
+    """A base class for records whose fields are too large to print:
+    ``<Graph: 31 nodes, 1 head>``.
     """
 
     __slots__ = ()

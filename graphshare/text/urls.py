@@ -1,4 +1,4 @@
-"""URLs as texts: which paths are URLs, their parts, and the removal of credentials from messages.
+"""URLs as texts: their recognition, their parts, and the removal of credentials.
 
 A chain such as ``zip://nin-symbol.json::s3://models/nin.zip`` names a file in an archive; its name
 and folder come from the first link. The query of an ``http`` URL (``?signature=...``) stays at the

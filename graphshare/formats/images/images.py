@@ -1,4 +1,4 @@
-"""Image files as an input's value: opened and checked first, decoded when the array is wanted."""
+"""Image files as an input's value: checked first, decoded when the array is wanted."""
 
 from __future__ import annotations
 

@@ -103,9 +103,7 @@ def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
 
 
 def _neighbours(size: int, target: int) -> tuple[NDArray[Any], ...]:
-    """Return each position's two neighbours along an axis, and their weights, with the sum ``1 <<
-    11``.
-    """
+    """Return each position's two neighbours along an axis, and their weights (sum ``1 << 11``)."""
     position = ((np.arange(target) + 0.5) * (size / target) - 0.5).astype(np.float32)
     first = np.floor(position).astype(np.int64)
     fraction = position - first.astype(np.float32)

@@ -76,8 +76,8 @@ _CHOICES = {"color": tuple(COLORS), "layout": LAYOUTS, "interpolation": INTERPOL
 
 
 class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The preparation of an image: resize, crop at the centre, then ``(pixel - mean) * scale /
-    std``, pixels from 0 to 255.
+    """The preparation of an image: resize, crop at the centre, then
+    ``(pixel - mean) * scale / std``, pixels from 0 to 255.
 
     ``resize`` is the length of the shorter side, or (height, width); ``crop`` is (height, width).
     ``mean`` and ``std`` have one number, or one each for red, green and blue, in this order even

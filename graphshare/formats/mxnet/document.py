@@ -165,8 +165,7 @@ def parse_plain_nodes(
 def parse_bare_nodes(
     data: Buffer, span: tuple[int, int], advance: Advance = noop_progress
 ) -> Iterable[PlainRecord]:
-    """Return the nodes of a large file with the usual keys in the usual order, as in the first
-    piece.
+    """Return the nodes of a large file whose keys are usual and in the usual order.
 
     Raises:
         ValueError: there are others, or as :func:`parse_nodes`; also while the records are taken.

@@ -1,4 +1,4 @@
-r"""Write a graph as the text of a symbol file, in any of the layouts, MXNet's own to the byte.
+r"""Write a graph as a symbol file in any layout, MXNet's own to the byte.
 
 MXNet's layout (since 1.0, and in 2015): two blanks a level, a blank after every comma, graph and
 node objects on lines of their own, attribute maps only from two keys on, lists from eleven elements

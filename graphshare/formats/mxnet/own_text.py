@@ -1,4 +1,4 @@
-"""The text of a file that was edited by hand and no layout reproduces: unchanged parts keep it.
+"""The text of a file that no layout reproduces: unchanged parts keep it.
 
 Of a node, or of the frame around the nodes, only changed values are written anew; of names only
 changed characters, of inputs only ids. A value has changed if old and new graph differ in it when

@@ -1,4 +1,4 @@
-r"""The style of a symbol file (a graph keeps it), and a writer of JSON in that style; layout.py
+"""The style of a symbol file (a graph keeps it), and a writer of JSON in that style; layout.py
 describes MXNet's.
 """
 

@@ -81,7 +81,7 @@ class PaddleSource(Source, frozen=True, eq=False):
             yield versions, "load both in one Paddle, and save them again with paddle.jit.save"
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield names of several parameters, inputs and outputs, and names that are not UTF-8.
+        """Yield repeated names of parameters, inputs and outputs, and names that are not UTF-8.
 
         All are in one scope: of two with one name Paddle refuses the program, or one takes the
         value of the other.

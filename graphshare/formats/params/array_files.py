@@ -73,8 +73,8 @@ class ValueFile(msgspec.Struct, frozen=True):
 def read_value(path: str, declared: str = "") -> tuple[str, Any]:
     """Return the name (it may be empty) and the value in a file of ONNX (``.pb``).
 
-    ``declared`` is its type as a text: the value of a ``sequence of`` is a list, of an ``optional
-    of`` perhaps None, else an array. Raises InputError.
+    ``declared`` is its type as a text: the value of a ``sequence of`` is a list, of an
+    ``optional of`` perhaps None, else an array. Raises InputError.
     """
     with open_source(path) as source:
         file = OnnxFile(source)

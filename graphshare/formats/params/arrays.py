@@ -40,8 +40,8 @@ class SparseArray(msgspec.Struct, frozen=True, eq=False):
     """A sparse array as stored. ``row_sparse``: ``values`` (K, ...) are the rows ``indices`` (K,)
     of ``shape``.
 
-    ``csr``: ``values`` (K,) lie in the columns ``indices`` (K,); row i has ``indptr[i]:indptr[i +
-    1]``.
+    ``csr``: ``values`` (K,) lie in the columns ``indices`` (K,); row i has
+    ``indptr[i]:indptr[i + 1]``.
     """
 
     storage: str
@@ -200,7 +200,8 @@ class ArrayReader:
         return reader, msgspec.structs.replace(record, key=origin.key, origin=None)
 
     def read(self, record: Record, rows: slice | None = None) -> Array:
-        """Return the array in dense form, or some rows: of dense arrays only these are in memory.
+        """Return the array in dense form, or rows of its first axis: of dense arrays only these are
+        in memory.
 
         bfloat16 becomes float32 with the same values; others keep their dtype.
         """

@@ -1,5 +1,4 @@
-"""Compare arrays: the distances of their numbers from a reference, and the tolerance that would
-have passed.
+"""Compare arrays: their distances from a reference, and the tolerance that would pass.
 
 A number passes when ``abs(a - b) <= atol + rtol * abs(b)``, ``b`` being the reference's, as in
 numpy. NaN equals NaN, an infinity equals one of the same sign, and no tolerance applies to them.

@@ -107,8 +107,7 @@ def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Rec
 def find_equal_arrays(
     file: ParameterFile, records: Sequence[Record]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the names of equal arrays: the first in the file, then the others. Tied names are
-    skipped.
+    """Yield the names of equal arrays, the first in the file apart. Tied names are skipped.
 
     Arrays of the same shape, dtype and storage are compared by a cryptographic hash, read piece by
     piece.

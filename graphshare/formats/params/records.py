@@ -1,4 +1,4 @@
-"""The facts about an array in a parameter file that are known without reading it."""
+"""The index of a parameter file: facts about arrays that are known without reading them."""
 
 from __future__ import annotations
 
@@ -252,8 +252,8 @@ def encode_key(key: str) -> bytes:
 
 
 def format_record(key: str | None, number: int | None) -> str:
-    """Name record ``number`` (from 0) in messages, with lone surrogates escaped: ``record 12
-    "arg:w"``.
+    """Name record ``number`` (from 0) in messages, with lone surrogates escaped:
+    ``record 12 "arg:w"``.
     """
     place = "record" if number is None else f"record {number}"
     if key is None:

@@ -4,7 +4,7 @@
 
     {"metadata": {"total_size": 28000}, "weight_map": {"<tensor>": "<file in this folder>", ...}}
 
-Without an index the tensors come from ``model.safetensors``, else from every file that ends so.
+Without an index the tensors come from ``model.safetensors``, else from every ``.safetensors`` file.
 Only headers are read.
 
 A name in an index is never a path. A shard may be a link only within the folder, or, in a snapshot

@@ -191,8 +191,7 @@ def _state_ties(folder: ShardFolder, statement: TieStatement, tied: bool) -> str
 def stage_retie(
     folder: ShardFolder, plan: RetiePlan, target: str, stage: OutputTransaction
 ) -> list[str]:
-    """Stage the planned files in the folder ``target``: the changed ones, or all if it is another
-    folder.
+    """Stage the planned files in the folder ``target``, only changed ones in the same folder.
 
     Returns their paths. Raises InputError, OutputError, and SelfCheckError for a shard that does
     not read back as planned.

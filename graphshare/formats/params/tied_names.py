@@ -128,8 +128,7 @@ def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
 def find_pairs(folder: ShardFolder) -> list[TiedPair]:
     """Return the architecture's pairs with a name in the folder.
 
-    Without an architecture, or with an unknown one for words, return the first pair of any language
-    model that fits.
+    Without a known architecture for words, return the first fitting pair of any language model.
     """
     tensors = folder.list_tensors()
     names = list_architectures(folder)
