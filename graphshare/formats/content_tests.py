@@ -1,4 +1,4 @@
-"""Tests of content that need more than the first bytes: images, markup, and messages of protobuf."""
+"""Tests of content beyond the first bytes: images, markup, and messages of protobuf."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\
 
 
 def is_image(start: bytes) -> bool:
-    """Return whether a file that begins with ``start`` (12 bytes) is an image of a format that is read."""
+    """Whether a file that begins with ``start`` (12 bytes) is an image of a known format."""
     if start.startswith(_IMAGE_STARTS):
         return start[4:8] != bytes(4)  # the length at the start of a safetensors file ends in zeros
     # A safetensors header of 19,778 bytes begins with the same two, then six NULs.
@@ -41,7 +41,7 @@ def is_markup(*tags: bytes) -> Callable[[bytes], bool]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, wire type and bytes of the fields at the start of a protobuf message; the last may be cut short."""
+    """Yield number, wire type and bytes of a message's first fields; the last may be cut short."""
     position = 0
     with suppress(WireError):  # the message goes on beyond these bytes, or is not one
         while position < len(message):
@@ -54,23 +54,26 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
                 yield tag >> 3, kind, message[position : position + value]
                 position += value
             else:
-                # No test asks for more than 64, so that one byte is enough.
+                # No test asks for more than 64, so one byte is enough.
                 yield tag >> 3, kind, bytes([min(value, 255)])
 
 
 def begins_with_version(start: bytes) -> bool:
-    """Return whether the first field of a protobuf message is an IR version of ONNX."""
+    """Whether a message begins with an IR version of ONNX."""
     return len(start) > 1 and start[0] == 8 and 1 <= start[1] <= 64
 
 
 def is_onnx(sample: bytes) -> bool:
-    """Return whether the first fields are a version, texts about the producer, and a graph or an operator set."""
+    """Whether a message is an ONNX model: a version, texts about the producer, and a graph or
+    operator set.
+    """
     for number, (field, kind, value) in enumerate(islice(_fields(sample), 12)):
         if number == 0:
             if not begins_with_version(sample):
                 return False
         elif field in (7, 8) and kind == 2:
-            # A graph begins with a node (0a) or its name (12), an operator set with its domain (0a) or version (10).
+            # A graph begins with a node (0a) or its name (12), an operator set with its domain (0a)
+            # or version (10).
             return value[:1] in (b"\x0a", b"\x10", b"\x12", b"")
         elif (field in (2, 3, 4, 6) and value and not _is_text(value)) or field not in (
             2,
@@ -84,7 +87,7 @@ def is_onnx(sample: bytes) -> bool:
 
 
 def is_onnx_tensor(sample: bytes) -> bool:
-    """Return whether the first fields are sizes, an element type, and data or a name."""
+    """Whether a message is a TensorProto: sizes, an element type, and data or a name."""
     fields = list(islice(_fields(sample), 32))
     number = next((i for i, field in enumerate(fields) if field[:2] != (1, 0)), len(fields))
     if number + 1 >= len(fields) or fields[number][:2] != (2, 0):
@@ -95,8 +98,8 @@ def is_onnx_tensor(sample: bytes) -> bool:
 
 
 def is_saved_model(sample: bytes) -> bool:
-    """Return whether a protobuf message is a SavedModel of TensorFlow, or a frozen graph: nodes
-    with a name and an operator.
+    """Whether a message is a SavedModel or frozen graph of TensorFlow: nodes with name and
+    operator.
     """
     fields = list(islice(_fields(sample), 2))
     if [field[:2] for field in fields] == [(1, 0), (2, 2)] and b"serve" in sample:
@@ -108,16 +111,14 @@ def is_saved_model(sample: bytes) -> bool:
 
 
 def begins_like_record(sample: bytes) -> bool:
-    """Return whether a file begins like a ``.pdiparams``: three zeros, and a description whose
-    first field is the dtype.
-    """
+    """Whether a file begins like a ``.pdiparams``: zeros, then a dtype."""
     size = int.from_bytes(sample[16:20], "little")
     return len(sample) > 20 and not any(sample[:16]) and 0 < size < 1 << 16 and sample[20] == 8
 
 
 def is_paddle_program(sample: bytes) -> bool:
-    """Return whether a protobuf message is a ProgramDesc of Paddle: a block with its number, its
-    parent's and a variable.
+    """Whether a message is a ProgramDesc of Paddle: a block with its number, its parent's and a
+    variable.
     """
     fields = list(islice(_fields(sample), 1))
     inner = list(islice(_fields(fields[0][2]), 3)) if fields and fields[0][:2] == (1, 2) else []
@@ -125,9 +126,7 @@ def is_paddle_program(sample: bytes) -> bool:
 
 
 def is_caffemodel(sample: bytes) -> bool:
-    """Return whether a protobuf message is a network of Caffe: its name, then inputs (3) or layers
-    (2, in newer files 100).
-    """
+    """Whether a message is a Caffe network: a name, then inputs (3) or layers (2, later 100)."""
     fields = list(islice(_fields(sample), 3))
     return (
         len(fields) > 1

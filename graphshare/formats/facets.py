@@ -1,7 +1,7 @@
-"""Optional parts of a model format: one class for each facet. Its default answers describe a format without the facet.
+"""Optional parts of a model format, one class each. Default answers describe a format without it.
 
-A format that has a facet derives a class and sets an instance as its attribute
-(:class:`graphshare.formats.model_format.ModelFormat`). Facets without a useful answer of their own are None by default.
+A format sets an instance of a derived class as its attribute
+(:class:`graphshare.formats.model_format.ModelFormat`). Facets without a useful default are None.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Dimension = int | str | None
 
 
 class TensorType(msgspec.Struct, frozen=True):
-    """A dtype (empty where none is stated) and a shape: None where even the rank is open, a text
-    for a size with a name.
+    """A dtype (empty if not stated) and a shape: None if even the rank is open, a text for a named
+    size.
     """
 
     dtype: str = ""
@@ -44,11 +44,10 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[str | None, tuple[Dimension, ...] | None]:
-        """Return the dtype and the shape, each None where it is not known."""
         return self.dtype or None, self.shape
 
     def contradicts(self, other: StaticType) -> bool:
-        """Return whether no tensor is of both types."""
+        """Whether no tensor is of both types."""
         if isinstance(other, NestedType):
             return True
         if self.dtype and other.dtype and self.dtype != other.dtype:
@@ -61,9 +60,7 @@ class TensorType(msgspec.Struct, frozen=True):
 
 
 class NestedType(msgspec.Struct, frozen=True):
-    """A type of values that are not plain tensors: a sequence, an optional value, a map or a sparse
-    tensor of ``inner``.
-    """
+    """A type of other values: a sequence, optional, map or sparse tensor of ``inner``."""
 
     kind: str
     inner: StaticType
@@ -73,11 +70,10 @@ class NestedType(msgspec.Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[str, None]:
-        """Return the type as a text, and no shape."""
         return str(self), None
 
     def contradicts(self, other: StaticType) -> bool:
-        """Return whether no value is of both types."""
+        """Whether no value is of both types."""
         return (
             isinstance(other, TensorType)
             or self.kind != other.kind
@@ -90,7 +86,8 @@ StaticType = TensorType | NestedType
 
 
 class Integers(msgspec.Struct, frozen=True):
-    """The integers that an input of a graph needs, and ``why``: one of ``values``, or from ``low`` to below ``high``.
+    """The integers that an input needs, and ``why``: one of ``values``, or from ``low`` to below
+    ``high``.
 
     A mask is 0 and 1, with a 1 in every row, unless the same input needs something else.
     """
@@ -103,10 +100,10 @@ class Integers(msgspec.Struct, frozen=True):
 
 
 class Types:
-    """The types of values: those that a file states, and those that follow from them.
+    """The types of values: stated in a file, or inferred.
 
     With ``are_stated`` files state the types of inputs and outputs, with ``are_inferred`` the
-    format infers others from them; with ``can_change`` sizes that a file fixes can become others.
+    format infers others; with ``can_change`` fixed sizes can be changed.
     """
 
     are_stated: ClassVar[bool] = False
@@ -114,17 +111,14 @@ class Types:
     can_change: ClassVar[bool] = False
 
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:
-        """Yield the variables, also some with a value, that the file declares to be inputs; none
-        where it declares none.
-        """
+        """Yield the declared inputs, also those with a value."""
         return iter(())
 
     def list_types(self, graph: Graph) -> Mapping[str, StaticType]:
-        """Return the types that the file states of inputs and outputs, by name."""
+        """Return the stated types of inputs and outputs."""
         return {}
 
     def list_input_types(self, graph: Graph) -> Mapping[str, StaticType]:
-        """Return the types that the file states of inputs, by name."""
         return {}
 
     def find_types(
@@ -135,31 +129,30 @@ class Types:
         shapes: Mapping[str, Sequence[int | None]] = EMPTY,
         independent: bool = False,
     ) -> Mapping[tuple[Node, int], StaticType]:
-        """Return the types of values by node and index, as far as the format has types and they are known.
+        """Return the known types of values by node and index.
 
-        ``shapes`` are shapes of inputs by name. With ``independent`` inferred types come before
-        those that the file states.
+        ``shapes`` are shapes of inputs by name. With ``independent`` inferred types take precedence
+        over stated ones.
 
         Raises:
-            RefusedError: a name of ``shapes`` names no input, or the file states a different shape
-                for it; all are listed.
+            RefusedError: ``shapes`` contradict the file or name no input; all are listed.
         """
         return {}
 
     def list_untyped(self, graph: Graph, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the values without a stated or known type, where an input or output of the format needs one."""
+        """Return the values whose type is unknown, if the format needs it."""
         return ()
 
     def list_untyped_outputs(self, graph: Graph) -> Sequence[str]:
-        """Return the outputs without a stated or known type, where the format needs one."""
+        """The same for a graph's outputs."""
         return ()
 
     def explain_unknown_types(self, names: Collection[str]) -> str:
-        """Return a note on values whose types :meth:`find_types` does not find."""
+        """Return a note on values without a known type."""
         return ""
 
     def find_integers(self, graph: Graph) -> Mapping[str, Sequence[Integers]]:
-        """Return the integers that the inputs of a graph need, by name; the file itself states dtypes only."""
+        """Return the integers that a graph's inputs need; files state dtypes only."""
         return {}
 
 
@@ -169,86 +162,82 @@ class Editing:
     def make_inputs(
         self, graph: Graph, cuts: Mapping[tuple[Node, int], str]
     ) -> Mapping[tuple[Node, int], Node]:
-        """Return a variable for each output in ``cuts``, by node and index, with the name that ``cuts`` gives it.
+        """Return a variable for each output in ``cuts``, with the name in ``cuts``.
 
         Raises:
-            RefusedError: the format needs the type of an output, and it is not known; all are listed.
+            RefusedError: the format needs the type of an output, and it is not known; all are
+            listed.
         """
         return {key: Node("", name, num_outputs=1) for key, name in cuts.items()}
 
     def make_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> Node:
-        """Return a new variable that takes values of this type; of any rank, if ``shape`` is None."""
+        """Return a new variable; of any rank, if ``shape`` is None."""
         return Node("", name, num_outputs=1)
 
     def make_parameter(self, graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
-        """Return a new variable for ``graph``; a model's parameters have its value under its name."""
+        """Return a new variable of ``graph`` whose value is the parameter of its name."""
         return Node("", name, num_outputs=1)
 
     def make_constant(self, graph: Graph, node: Node, value: Tensor) -> Node:
-        """Return the node that replaces an operator of ``graph`` with this ``value``: an operator,
-        or a new parameter.
-        """
+        """Return the operator or new parameter that replaces an operator with this ``value``."""
         return self.make_parameter(graph, node.name, value.dtype, value.shape)
 
     def state_type(self, node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
-        """Return a node whose file states the type of an output."""
         return node
 
     def restate_shapes(self, node: Node, shapes: Mapping[int, Dimensions]) -> Node:
-        """Return a node whose file states other shapes, by the index of the output, where it states one.
+        """Return a node with other stated shapes, by output, if it states one.
 
         An unknown size stays unchanged unless it is a number.
         """
         return node
 
     def declare_output(self, graph: Graph, dtype: str, shape: tuple[int, ...]) -> Graph:
-        """Return a graph whose file states the type of its only output."""
+        """Return a graph with a stated type of its only output."""
         return graph
 
     def take_outputs(self, node: Node, other: Node) -> Node:
-        """Return ``node`` with the outputs of ``other`` in place of its own: their names and stated types."""
+        """Return ``node`` with the outputs of ``other``: their names and stated types."""
         return msgspec.structs.replace(node, name=other.name)
 
     def open_input(self, node: Node, types: Sequence[StaticType | None]) -> Node:
-        """Return an input that takes the values of all ``types``: sizes that are not the same are open."""
+        """Return an input for values of all ``types``: unequal sizes are open."""
         return node
 
 
 class Bodies:
-    """Graphs inside graphs: the bodies of switches and loops, and the functions that operators call."""
+    """Graphs inside graphs: bodies of switches and loops, and functions that operators call."""
 
     def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
-        """Return a function that finds the body that an operator calls; inputs of the body capture
-        the operator's inputs.
-        """
+        """Return a function that finds the body of a call; body inputs capture operator inputs."""
         return lambda node: None
 
     def index_functions(
         self, graph: Graph, nodes: Iterable[Node] | None = None
     ) -> Sequence[Record]:
-        """Return the records of weights in functions that a model defines, or in those that ``nodes`` call.
+        """Return the records of weights in a model's functions, or in those that ``nodes`` call.
 
-        No rewrite moves or copies them: all calls of a function share them.
+        All calls of a function share them, so no rewrite moves or copies them.
         """
         return ()
 
     def find_switch(self, node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
-        """Return the condition of a switch, and its bodies for true and for false; None for other operators."""
+        """Return a switch's condition, and its bodies for true and for false."""
         return None
 
     def start_body(
         self, node: Node, operands: Sequence[Any], counters: Sequence[Any]
     ) -> list[Any] | None:
-        """Return the values that the bodies of an operator are given in their first pass; None where that is not known.
+        """Return the values of an operator's body inputs in the first pass, if known.
 
-        ``operands`` are the values of its own inputs by position, None for those that are absent,
-        ``counters`` are the number of the first pass and that there is one.
+        ``operands`` are its own inputs by position, None for absent ones, ``counters`` the number
+        of the first pass and whether there is one.
         """
         return None
 
 
 class Switches(ABC):
-    """Operators that compute one of two graphs, for models that are grouped behind a switch."""
+    """Operators that compute one of two graphs, to group models behind a switch."""
 
     @abstractmethod
     def make_switch(
@@ -257,14 +246,16 @@ class Switches(ABC):
         bodies: tuple[Graph, Graph],
         outputs: Sequence[tuple[str, Sequence[StaticType | None]]],
     ) -> tuple[Node, Node]:
-        """Return a boolean input, and an operator that computes the first body where it is true, and else the second.
+        """Return a boolean input, and an operator that computes the first body if it is true, else
+        the second.
 
-        The operator has no inputs yet. ``outputs`` has the name of each output, and its types in the bodies.
+        The operator has no inputs yet. ``outputs`` has the name of each output, and its types in
+        the bodies.
         """
 
     @abstractmethod
     def find_switch_version(self, kind: StaticType) -> int | None:
-        """Return the first version of the operator set whose switch returns values of a type; None where none does."""
+        """Return the first operator set version whose switch returns values of a type."""
 
 
 class Inlined(msgspec.Struct, frozen=True):
@@ -276,9 +267,9 @@ class Inlined(msgspec.Struct, frozen=True):
 
 
 class Meaning:
-    """The meaning of operators: it shows that two graphs that are written differently compute the same.
+    """The meaning of operators, to show that unlike graphs compute the same.
 
-    With ``is_known`` rewrites may replace operators by others that compute the same.
+    With ``is_known`` rewrites may replace operators by equivalent ones.
     """
 
     is_known: ClassVar[bool] = False
@@ -286,20 +277,18 @@ class Meaning:
     def make_normal_form(
         self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent
     ) -> NormalForm | None:
-        """Return the terms of the nodes of a graph; None for a format without a normal form.
+        """Return the terms of a graph's nodes, if the format has a normal form.
 
-        ``read`` returns the content of a variable whose array is not in the file of its graph.
+        ``read`` returns the content of a variable whose array is outside of the graph's file.
         """
         return None
 
     def list_converted_names(self, graph: Graph) -> Mapping[Place, str]:
-        """Return the names that values without names get in another format, by their places; none
-        where all have names.
-        """
+        """Return the names that nameless values get in another format."""
         return EMPTY
 
     def draws_numbers(self, node: Node) -> bool:
-        """Return whether an operator draws random numbers that no seed of ours determines."""
+        """Whether an operator draws random numbers that no seed of ours determines."""
         return False
 
     def inline_calls(
@@ -309,17 +298,19 @@ class Meaning:
         fused: Collection[str] = (),
         known: Collection[str] = (),
     ) -> Inlined:
-        """Return the graph of ``heads`` with nodes in place of calls, and of ``fused`` operators that have definitions.
+        """Return the graph of ``heads`` with calls, and ``fused`` operators with definitions,
+        inlined.
 
-        Definitions in the format's standard are used if they contain only ``known`` operators. Raises RefusedError.
+        The standard's definitions are used if they contain only ``known`` operators. Raises
+        RefusedError.
         """
         return Inlined(graph)
 
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
     ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
-        """Return the outputs that depend on constants alone and are read by other operators, and
-        the sizes that are known.
+        """Return the outputs that depend on constants alone and feed other operators, and known
+        sizes.
         """
         return [], {}
 
@@ -328,55 +319,49 @@ class Description:
     """Texts about a file and its nodes in pictures and reports."""
 
     def print_file(self, data: bytes) -> str:
-        """Return a file for people to read: a text unchanged."""
         return data.decode("utf-8", "backslashreplace")
 
     def describe_operator(self, node: Node) -> list[str]:
-        """Return the most telling attributes of an operator, abbreviated."""
+        """Return the most telling attributes, abbreviated."""
         return []
 
     def describe_constant(self, node: Node) -> str:
-        """Return the value of a small constant in a few characters; empty for any other node."""
+        """Return the value of a small constant in a few characters."""
         return ""
 
     def measure_attributes(self, node: Node) -> Mapping[str, int]:
-        """Return the bytes of each attribute that is an array or a list, by name."""
+        """Return the bytes of each attribute that is an array or a list."""
         return EMPTY
 
     def name_operand(self, node: Node, position: int) -> str:
-        """Return the name of an input of an operator in a picture."""
         return f"input {position}"
 
 
 class OperatorSets(ABC):
-    """Versions of a set of operators, for models that are joined and have different ones."""
+    """Versions of a set of operators, for joining models."""
 
     @abstractmethod
     def find_used_version(self, graph: Graph) -> int | None:
-        """Return the version that a graph is written for; None where it uses no operator of the set."""
+        """Return the version that a graph is written for, if it uses the set."""
 
     @abstractmethod
     def raise_version(self, graph: Graph, version: int) -> Rewrite:
-        """Return a graph for a later version.
-
-        Raises:
-            RefusedError: it cannot be converted; all reasons are listed.
-        """
+        """Raises RefusedError with all reasons why the graph cannot be converted."""
 
 
 class Content(msgspec.Struct, frozen=True):
-    """The SHA-256 and the number of the bytes of an array: equal for arrays of equal bytes."""
+    """The SHA-256 and the number of an array's bytes."""
 
     digest: str
     size: int
 
 
 class StagedModel(msgspec.Struct, frozen=True, eq=False):
-    """A model that is written beside its ``target``, with ``size`` bytes; ``contents`` are its arrays in the pool.
+    """A model written beside its ``target``, with ``size`` bytes; ``contents`` are its arrays in
+    the pool.
 
-    ``kept`` counts the bytes of those that are large enough for a pool and are in the model.
-    ``read`` returns the bytes of the model as it can be computed now, and the folder of its
-    weights.
+    ``kept`` counts the bytes of other arrays that are large enough for a pool. ``read`` returns the
+    model's bytes in a computable form, and the folder of its weights.
     """
 
     target: str
@@ -387,15 +372,19 @@ class StagedModel(msgspec.Struct, frozen=True, eq=False):
 
 
 class Pooling(ABC):
-    """Many models on one file of weights: equal arrays are there once."""
+    """Many models on one file of weights, with equal arrays once."""
 
     @abstractmethod
     def find_faults(self, graph: Graph, parameters: ParameterFile | None) -> Sequence[Fault]:
-        """Return why weights in a pool do not belong to a model. Raises InputError: files of weights are missing."""
+        """Return why weights in a pool do not belong to a model. Raises InputError: files of
+        weights are missing.
+        """
 
     @abstractmethod
     def hash_arrays(self, graph: Graph, parameters: ParameterFile | None) -> Sequence[Content]:
-        """Return the content of each array that a pool takes. Raises InputError for one that cannot be read."""
+        """Return the content of each array that a pool takes. Raises InputError for one that cannot
+        be read.
+        """
 
     @abstractmethod
     def stage(
@@ -404,19 +393,20 @@ class Pooling(ABC):
         path: str,
         stage: OutputTransaction,
     ) -> tuple[Sequence[StagedModel], int]:
-        """Write models beside their targets, and their weights into the file ``path``, whose size is returned.
+        """Write models beside their targets, and their weights into the file ``path``; return its
+        size.
 
-        Without a path the models get their weights into their own files. All are compared with their sources.
+        Without a path each model's file gets its weights. All are compared with their sources.
 
         Raises:
             InputError: a file cannot be read.
             RefusedError: the file of weights is not one of a pool; a model would be too large.
-            SelfCheckError: a model does not read back as it was, or an array has other bytes.
+            SelfCheckError: a model or an array does not read back as it was.
         """
 
     @abstractmethod
     def count_orphans(self, path: str) -> int:
-        """Return how many bytes of a file of weights no model beside it points into; 0 where this cannot be known."""
+        """Count a weight file's bytes that no model beside it uses; 0 if unknown."""
 
 
 class Layout(ABC):

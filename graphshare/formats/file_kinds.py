@@ -1,7 +1,4 @@
-"""The kinds of files that are not graphs, each recognized by its content. A new kind is a line.
-
-The first that fits counts. The messages about them are in :mod:`graphshare.formats.wrong_file`.
-"""
+"""The kinds of files that are not graphs, each recognized by its content. A new kind is a line."""
 
 from __future__ import annotations
 
@@ -24,15 +21,14 @@ from graphshare.formats.content_tests import (
 
 
 class FileKind(msgspec.Struct, frozen=True):
-    """A kind of file.
+    """A kind of file, with its article in ``name``.
 
     A file is of this kind if it begins with one of ``starts`` (at byte ``at``), contains one of
     ``contains``, and fulfils ``test``; empty ones are not tested. ``keys`` are the keys of a JSON
-    object of this kind. ``name`` has its article. ``hint`` is the way out; ``for_arrays`` replaces
-    it where parameters or arrays are wanted. In both ``{file}`` stands for the path, ``{utf8}`` and
-    ``{onnx}`` for paths beside it (all quoted for a shell), and ``{wanted}`` for the kind of file
-    that is wanted. ``readable`` is True for files whose arrays graphshare reads, ``is_model`` for
-    models in another form.
+    object. ``hint`` is the way out, ``for_arrays`` if parameters or arrays are wanted; ``{file}``
+    is the path, ``{utf8}`` and ``{onnx}`` are paths beside it (all quoted for a shell),
+    ``{wanted}`` is the wanted kind. ``readable`` files have arrays that graphshare reads,
+    ``is_model`` marks models in another form.
     """
 
     name: str
@@ -47,7 +43,7 @@ class FileKind(msgspec.Struct, frozen=True):
     is_model: bool = False
 
     def fits(self, sample: bytes) -> bool:
-        """Return whether a file that ``sample`` was taken from, its start and its end, is of this kind."""
+        """Whether a file is of this kind; ``sample`` is its start and its end."""
         return (
             (not self.starts or sample.startswith(self.starts, self.at))
             and (not self.contains or any(text in sample for text in self.contains))
@@ -56,9 +52,7 @@ class FileKind(msgspec.Struct, frozen=True):
 
 
 def _wide_text(encoding: str, pattern: bytes) -> FileKind:
-    """Return the kind of a text in UTF-16 or UTF-32; ``pattern`` matches its start: a byte order
-    mark, or ASCII with NULs.
-    """
+    """``pattern`` matches a byte order mark, or ASCII with NULs."""
     start = re.compile(pattern)
     convert = f"`iconv -f {encoding} -t UTF-8 {{file}} > {{utf8}}`"
     return FileKind(
@@ -119,7 +113,6 @@ TAR_GZ = FileKind(
 
 
 def _convert_onnx(form: str) -> str:
-    """Return the hint for an ONNX model in a form of text that onnx reads."""
     load = f'onnx.save(onnx.load(sys.argv[1], format="{form}"), sys.argv[2])'
     return f"convert it: `python -c 'import onnx, sys; {load}' {{file}} {{onnx}}`"
 
@@ -127,13 +120,12 @@ def _convert_onnx(form: str) -> str:
 def _model(
     name: str, hint: str = _OTHER_FRAMEWORK, for_arrays: str = _SAVE_ARRAYS, **rules: Any
 ) -> FileKind:
-    """Return the kind of a model in another form; the arrays of most can be saved where they come from."""
+    """Return the kind of a model in another form; most can save their arrays at their origin."""
     return FileKind(name, hint, for_arrays, is_model=True, **rules)
 
 
-#: The first kind that fits counts: special kinds stand before general ones.
+#: The first kind that fits counts: special kinds come before general ones.
 FILE_KINDS = (
-    # Placeholders and error pages that stand where a file should be
     FileKind(
         "a Git LFS pointer",
         "run `git lfs pull` in its repository to fetch the file itself",
@@ -368,7 +360,7 @@ FILE_KINDS = (
     FileKind(
         "a file of nothing but NUL bytes", _DOWNLOAD_FAILED, test=lambda sample: not any(sample)
     ),
-    # UTF-32 stands before UTF-16: the byte order mark of UTF-32LE begins with the mark of UTF-16LE.
+    # The byte order mark of UTF-32LE begins with the mark of UTF-16LE.
     _wide_text("UTF-32", rb"\xff\xfe\0\0|\0\0\xfe\xff"),
     _wide_text("UTF-32LE", rb"(?:[\t\n\r -~]\0\0\0){4}"),
     _wide_text("UTF-32BE", rb"(?:\0\0\0[\t\n\r -~]){4}"),

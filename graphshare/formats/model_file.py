@@ -1,4 +1,6 @@
-"""An open file of a model: the format is recognized by its first bytes, and then reads it as a whole or by ranges."""
+"""An open file of a model: its first bytes show the format that reads it as a whole or by
+ranges.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,15 @@ from graphshare.formats.model_names import list_file_endings
 from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url
 
-# A symbol file of a million nodes takes 0.2 GB. A pipe or a device (/dev/zero) may have no end at all.
+# A graph of a million nodes takes 0.2 GB; a pipe or device (/dev/zero) may be endless.
 MAX_STREAM = 1 << 30
 _PIECE = 1 << 20
 _FIRST = 1 << 18  # bytes of the first request for a graph: most have less
 
 
 class ModelFile(ABC):
-    """A file that is open. ``where`` is its path, a URL or the name of stdin, ``start`` its first bytes.
-
-    ``data`` are all bytes, once they were read.
+    """An open file. ``where`` is its path, a URL or the name of stdin, ``start`` its first
+    bytes.
     """
 
     def __init__(self, where: str, start: bytes) -> None:
@@ -41,24 +42,23 @@ class ModelFile(ABC):
         self.data = b""
 
     def read(self) -> bytes:
-        """Return all bytes; of a pipe, a device or a URL at most ``MAX_STREAM``. Raises InputError."""
+        """Return all bytes; of a pipe, a device or a URL at most ``MAX_STREAM``. Raises
+        InputError.
+        """
         if not self.data:
             with _locate_errors(self.where):
                 self.data = self._read(None)
         return self.data
 
     def sample(self) -> bytes:
-        """Return the bytes by which a file that is not a model is recognized: its start, and its
-        end where that is known.
-        """
+        """Return the bytes that identify another file: its start and, if known, its end."""
         return self.start
 
     def open(self) -> ByteSource:
-        """Return the file to be read by ranges."""
         return HeldBytes(self.where, self.read())
 
     def unpack(self) -> ModelFile | None:
-        """Return the file that gzip packed, with its start unpacked; None for a file that is not packed."""
+        """Return the file that gzip packed, with its start unpacked."""
         return (
             _PackedFile(self, unpack_gzip_start(self.start, SAMPLE))
             if self.start.startswith(GZIP)
@@ -83,7 +83,7 @@ class HeldFile(ModelFile):
 
 class _LocalFile(ModelFile):
     def __init__(self, where: str, file: BinaryIO) -> None:
-        # Not 0 where another program has read a part of the same stdin.
+        # Not 0 if another program has read a part of the same stdin.
         self._file, self._begin = file, file.tell()
         super().__init__(where, file.read(SAMPLE))
 

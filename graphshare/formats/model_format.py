@@ -1,10 +1,9 @@
-"""The interface of a model format: one object per format, a small core with the facets that it has.
+"""The interface of a model format: one object per format, a small core and optional facets.
 
-A graph names its format in ``graph.source``; :func:`find_format` returns the format object;
-:func:`recognize_format` finds it for a file, by its content. The core is common to all formats:
-recognize, list, read, write, place parameters. Code outside ``formats`` and ``checkpoint`` never
-tests the name of a format: it asks for the facet that it uses (:mod:`graphshare.formats.facets`),
-or whether the format supports an :class:`Operation`.
+A graph names its format in ``graph.source`` (:func:`find_format`); a file shows it by its content
+(:func:`recognize_format`). The core recognizes, lists, reads, writes, and places parameters. Code
+outside ``formats`` and ``checkpoint`` never tests a format's name: it asks for a facet
+(:mod:`graphshare.formats.facets`), or a supported :class:`Operation`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ F = TypeVar("F")
 
 
 class Operation(Enum):
-    """Something that models of some formats alone are taken through; the value is its name in a refusal."""
+    """An operation that only some formats support; the value is its name in a refusal."""
 
     RUN = "a run"
     NUMPY = "a run in numpy"
@@ -86,11 +85,11 @@ _SUPPORTS: Mapping[Operation, Callable[[ModelFormat], bool]] = {
 """The facets that an operation needs."""
 
 WeightPlace = Literal["embed", "external", "params"]
-"""The place of weights that no ONNX file holds: in the model, in one file beside it, or still in
-their parameter file.
+"""The place of weights that no ONNX file holds: in the model, in one file beside it, or in their
+parameter file.
 """
 CopiedWeights = Literal["share", "copy"]
-"""Whether copies of an initializer point at the one range of its data, or have ranges of their own."""
+"""Whether copies of an initializer share one range of its data, or have their own."""
 
 
 Origins = Sequence[tuple[Graph, Mapping[Node, Node]]]
@@ -98,8 +97,8 @@ Origins = Sequence[tuple[Graph, Mapping[Node, Node]]]
 
 
 class RemovedMessage(msgspec.Struct, frozen=True):
-    """A part of a file that a rewritten graph does not have: its kind in words of the format, the
-    value, and the reason.
+    """A part of a file that a rewritten graph lacks: its kind in the format's terms, the value, and
+    the reason.
     """
 
     kind: str
@@ -109,7 +108,8 @@ class RemovedMessage(msgspec.Struct, frozen=True):
 
 
 class SaveOptions(msgspec.Struct, frozen=True):
-    """Options for writing a model: ``weights`` is the place of those that no file of its format holds.
+    """Options for writing a model: ``weights`` is the place of weights outside of the format's
+    files.
 
     ``copies`` of an initializer share its data or not; ``no_copy`` refuses to copy external data,
     ``verify_bytes`` compares copies.
@@ -122,7 +122,7 @@ class SaveOptions(msgspec.Struct, frozen=True):
 
 
 class NamedModel(msgspec.Struct, frozen=True):
-    """The name of a model's file in a folder, and the names of its parameter files there by epoch, the newest last."""
+    """A model's file in a folder, and its parameter files there by epoch, the newest last."""
 
     name: str
     params: Mapping[int, str]
@@ -131,14 +131,13 @@ class NamedModel(msgspec.Struct, frozen=True):
 class ModelFormat(ABC):
     """One model format. Instances have no state.
 
-    ``name`` is the value of :attr:`graphshare.ir.graph.Source.format`. ``title`` is the term for
-    one model in messages, with its article, ``plural`` the term for several, and ``file`` the term
-    for the file that is written. ``backends`` are the modules of the backends that compute its
-    graphs (:mod:`graphshare.execute.backends`), the default first. With ``is_text`` its file is a
-    JSON text, and rules find places in it. With ``knows_operators`` its operators are listed in
-    :mod:`graphshare.ops`; with ``shares_data`` copies of a parameter may be one range of a file.
-    ``alternatives`` are hints for operations that the format lacks. The other attributes are its
-    facets (:mod:`graphshare.formats.facets`).
+    ``name`` is the value of :attr:`graphshare.ir.graph.Source.format`. In messages ``title`` is one
+    model, with its article, ``plural`` several, and ``file`` the written file. ``backends`` are the
+    modules that compute its graphs (:mod:`graphshare.execute.backends`), the default first. With
+    ``is_text`` its file is a JSON text, and rules find places in it. With ``knows_operators`` its
+    operators are in :mod:`graphshare.ops`; with ``shares_data`` copies of a parameter may be one
+    range of a file. ``alternatives`` are hints for missing operations. The other attributes are its
+    facets.
     """
 
     name: ClassVar[str]
@@ -161,33 +160,30 @@ class ModelFormat(ABC):
 
     @property
     def operator_sets(self) -> OperatorSets | None:
-        """Return the facet of versions of operators."""
         return None
 
     @property
     def pooling(self) -> Pooling | None:
-        """Return the facet of pools, of a format that ``shares_data``."""
         return None
 
     @property
     def names(self) -> FormatNames:
-        """Return the suffixes of files of this format."""
         return FORMAT_NAMES[self.name]
 
     @property
     def holds_parameters(self) -> bool:
-        """Return whether the values of parameters are in the file of a model."""
+        """Whether a model's file has the values of parameters."""
         return not self.names.parameters
 
     def supports(self, operation: Operation) -> bool:
-        """Return whether models of this format are taken through an operation."""
         return _SUPPORTS[operation](self)
 
     def require(self, operation: Operation, *, what: str = "", where: str = "") -> None:
-        """Refuse a model of this format for an operation. ``what`` is the name of the option that asked for it, if any.
+        """Refuse an unsupported operation. ``what`` is the name of the option that asked for it, if
+        any.
 
         Raises:
-            RefusedError: the format does not support it; the formats that do are named, and an alternative.
+            RefusedError: it names the formats that support it, and an alternative.
         """
         if faults := self.find_lacks(operation, [what], where=where):
             raise RefusedError(faults)
@@ -195,9 +191,8 @@ class ModelFormat(ABC):
     def demand(
         self, facet: F | None, operation: Operation, *, what: str = "", where: str = ""
     ) -> F:
-        """Return a facet of this format that an operation needs.
-
-        Raises RefusedError as :meth:`require` where it is None.
+        """Return a facet that an operation needs. Raises RefusedError as :meth:`require` if it is
+        None.
         """
         if facet is None:
             self.require(operation, what=what, where=where)
@@ -207,9 +202,7 @@ class ModelFormat(ABC):
     def find_lacks(
         self, operation: Operation, options: Iterable[str], *, where: str = ""
     ) -> list[Fault]:
-        """Return a fault for each of ``options`` that ask for an operation which the format lacks,
-        as :meth:`require`.
-        """
+        """Return a fault for each of ``options`` if the format lacks the operation."""
         if self.supports(operation):
             return []
         able = join_words([other.plural for other in iter_formats() if other.supports(operation)])
@@ -226,34 +219,33 @@ class ModelFormat(ABC):
 
     @abstractmethod
     def fits(self, start: bytes) -> bool:
-        """Return whether a file that begins with ``start`` is a model of this format; no other
-        format may say so of it.
-        """
+        """Whether a file that begins with ``start`` is a model of this format, and of no other."""
 
     def may_fit(self, start: bytes) -> bool:
-        """Return whether this format reads, or explains, a file that begins with ``start`` and fits no format."""
+        """Whether this format reads, or explains, a file with this ``start`` that fits no
+        format.
+        """
         return self.fits(start)
 
     @abstractmethod
     def read(self, file: ModelFile, *, complete: bool = True) -> Graph:
-        """Return the graph of a file. Unless ``complete``, data beside it need not be there. Raises InputError."""
+        """Return the graph of a file. Unless ``complete``, data beside it need not be there. Raises
+        InputError.
+        """
 
     def read_text(self, file: ModelFile) -> bytes:
-        """Return the bytes of a file if it begins like a text; otherwise a sample by which it can
-        be recognized and refused.
-        """
+        """Return the bytes of a file that begins like a text; else a sample for its refusal."""
         return file.read() if self.may_fit(file.start) else file.sample()
 
     def index_parameters(self, graph: Graph, *, complete: bool = True) -> ParameterFile | None:
-        """Return the index of the parameters in a model's own file; None where there are none.
+        """Return the index of the parameters in a model's own file, if any.
 
-        Unless ``complete``, also where data beside it is missing. Raises InputError.
+        Unless ``complete``, also if data beside it is missing. Raises InputError.
         """
         return None
 
     def name_records(self, graph: Graph, file: ParameterFile) -> ParameterFile:
-        """Return a parameter file whose records have the names of a graph's parameters, where the
-        file itself has no names.
+        """Name the records of a nameless file after a graph's parameters.
 
         Raises:
             InputError: the records do not belong to the graph; all that differ are listed.
@@ -261,7 +253,6 @@ class ModelFormat(ABC):
         return file
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
-        """Yield the models among the names of the files in a folder."""
         for name in names:
             if name.endswith(self.names.model_endings):
                 params = self.names.params_path(
@@ -275,9 +266,8 @@ class ModelFormat(ABC):
 
     @abstractmethod
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
-        """Return the bytes of the file of ``graph`` in pieces.
-
-        Raises RefusedError with all that the format cannot express.
+        """Return the bytes of the file in pieces. Raises RefusedError with all that the format
+        cannot express.
         """
 
     def stage(
@@ -288,11 +278,12 @@ class ModelFormat(ABC):
         stage: OutputTransaction,
         options: SaveOptions,
     ) -> list[bytes]:
-        """Write the file of ``graph`` beside ``target``, and read it back; bytes for stdout are returned instead.
+        """Write the file of ``graph`` beside ``target``, and read it back; return bytes for stdout
+        instead.
 
         Raises:
             RefusedError: the format cannot express the graph.
-            SelfCheckError: it does not read back as the graph that it was made from.
+            SelfCheckError: it does not read back as that graph.
         """
         from graphshare.formats.read_back import (
             stage_file,
@@ -305,7 +296,7 @@ class ModelFormat(ABC):
         yield graph
 
     def list_as_read(self, graph: Graph) -> Sequence[Node]:
-        """Return the nodes in the order that they have when the graph is written and read again."""
+        """Return the nodes in the order that the file will have."""
         return graph.nodes
 
     # Facts
@@ -319,18 +310,17 @@ class ModelFormat(ABC):
         """Return the generation of a graph's file, in words."""
 
     def describe_version(self, graph: Graph) -> str:
-        """Return the generation of a graph's file and the version that it states, in words."""
         return self.describe(graph)
 
     def operator_set(self, graph: Graph) -> int | None:
-        """Return the version of ONNX's operator set that a graph imports; None for a graph of other operators."""
+        """Return the version of ONNX's operator set, if the graph imports one."""
         return None
 
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
-        """Yield the parts of the files of ``origins`` that ``graph`` does not have: they went with
-        their owners, or are lost.
+        """Yield the parts of files of ``origins`` that ``graph`` lacks: removed with their owners,
+        or lost.
 
-        Texts are notes on unrequested changes in the file of ``graph``.
+        Texts are notes on unrequested changes in its file.
         """
         return iter(())
 
@@ -342,16 +332,15 @@ class ModelFormat(ABC):
         *,
         computed: bool = False,
     ) -> Iterator[Change]:
-        """Yield the differences between two graphs of this format in statements of their files
-        beyond nodes and parameters.
+        """Yield the differences between two graphs' files beyond nodes and parameters.
 
-        ``pairs`` are the nodes that belong together. With ``computed`` only differences that change computed values.
+        ``pairs`` are corresponding nodes. ``computed`` keeps only changes of computed values.
         """
         return iter(())
 
     def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
-        """Yield each graph, its nodes in their order, as it can be joined to the others, and the
-        new names by the old ones.
+        """Yield each graph in a form that can be joined to the others, and its new names by old
+        ones.
         """
         yield from ((graph, EMPTY) for graph in graphs)
 
@@ -380,7 +369,7 @@ def find_format(graph: Graph) -> ModelFormat:
 
 
 def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
-    """Yield why two graphs, each after its name, do not fit into one file."""
+    """Yield why two graphs of any formats do not fit into one file."""
     format_, another = find_format(graph), find_format(other)
     if format_ is another:
         yield from format_.mismatches(first, graph, second, other)
@@ -397,9 +386,7 @@ def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iter
 def find_statement_changes(
     left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
 ) -> Iterator[Change]:
-    """Yield the changes of :meth:`ModelFormat.find_changes`; none for two formats, whose statements
-    cannot be compared.
-    """
+    """Yield the changes of :meth:`ModelFormat.find_changes`; two formats are not comparable."""
     format_ = find_format(left)
     return (
         format_.find_changes(left, right, pairs, computed=computed)
@@ -409,22 +396,23 @@ def find_statement_changes(
 
 
 def require(graph: Graph, operation: Operation, *, what: str = "", where: str = "") -> None:
-    """Refuse a graph whose format does not support an operation; see :meth:`ModelFormat.require`."""
+    """Apply :meth:`ModelFormat.require` to a graph's format."""
     find_format(graph).require(operation, what=what, where=where)
 
 
 def find_fitting(start: bytes) -> ModelFormat | None:
-    """Return the format of a file that begins with ``start``; None where it looks like no format."""
+    """Return the format of a file that begins with ``start``, if any."""
     certain = (format_ for format_ in iter_formats() if format_.fits(start))
     likely = (format_ for format_ in iter_formats() if format_.may_fit(start))
     return next(certain, None) or next(likely, None)
 
 
 def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
-    """Return the format of a file by its content, and the file to read: the unpacked one, if gzip packed a model.
+    """Return the format of a file by its content, and the file to read, unpacked if gzip packed a
+    model.
 
-    A file of no known kind gets the format of its suffix. Any other is taken for a symbol file, and
-    refused when it is read.
+    A file of no known kind gets the format of its suffix. Others are read, and refused, as symbol
+    files.
     """
     for candidate in (file, file.unpack()):
         format_ = find_fitting(candidate.start) if candidate is not None else None
@@ -443,7 +431,7 @@ def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
             recognize,
         )  # start-up: only files of no format need it
 
-        # The reader of symbol files names a known kind better: it explains wrong files.
+        # The reader of symbol files explains files of known kinds better.
         if recognize(file.sample()) is None:
             return load_format(named), file
     return load_format(DEFAULT_FORMAT), file

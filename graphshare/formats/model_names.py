@@ -1,8 +1,7 @@
-"""The names of model files: their endings, format by format, and the files of a checkpoint.
+"""The names of model files: their endings by format, and the files of a checkpoint.
 
-MXNet's ``save_checkpoint`` gives ``STEM-symbol.json`` and ``STEM-0007.params``.
-
-These are known before a format's own code is loaded, so that a command on one format imports nothing of the others.
+MXNet's ``save_checkpoint`` gives ``STEM-symbol.json`` and ``STEM-0007.params``. A format's own code
+is not loaded for its names.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ STEM_END = "-symbol.json"
 DATA_END = ".data"
 """The ending of the file beside an ONNX model that has its weights."""
 
-# The formats of parameter files, with the module of each (``FORMAT``). The names of their files end
-# in a dot and the key.
+# The module (``FORMAT``) of each format of parameter files; names end in a dot and the key.
 PARAMETER_FORMATS = {
     "params": "graphshare.formats.params.mxnet_params",
     "npz": "graphshare.formats.params.npz",
@@ -29,7 +27,7 @@ PARAMETER_FORMATS = {
     "pdiparams": "graphshare.formats.params.pdiparams",
 }
 PARAMETER_ENDINGS = tuple(f".{name}" for name in PARAMETER_FORMATS)
-#: What the names of files with arrays end in; an ``.npy`` file holds one array without a name.
+#: Endings of files with arrays; an ``.npy`` file holds one array without a name.
 ARRAY_ENDINGS = (*PARAMETER_ENDINGS, ".npy")
 INDEX_END, SHARD_END, CONFIG = ".safetensors.index.json", ".safetensors", "config.json"
 # A suffix begins with a letter: the .0 of mobilenet1.0.json belongs to the name.
@@ -39,7 +37,7 @@ _PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
 
 
 def split_params(path: str) -> tuple[str, int] | None:
-    """Return the stem and the epoch of a checkpoint's parameter file; None for a path of another form."""
+    """Return the stem and epoch of a checkpoint's parameter file; None for other paths."""
     match = _PARAMS.fullmatch(path)
     return (match[1], int(match[2])) if match else None
 
@@ -48,20 +46,21 @@ PACKED = ".gz"
 
 
 def has_shards(names: Collection[str]) -> bool:
-    """Return whether these files make a checkpoint folder: an index, or safetensors files beside a ``config.json``."""
+    """Whether these files make a checkpoint folder: an index, or safetensors beside a
+    ``config.json``.
+    """
     return any(
         name.endswith(INDEX_END) or (name.endswith(SHARD_END) and CONFIG in names) for name in names
     )
 
 
 class FormatNames(msgspec.Struct, frozen=True):
-    """The names of one format's files: names of models end in ``suffix``, names of its other files in ``extension``.
+    """The names of one format's files: models end in ``suffix``, its other files in ``extension``.
 
-    ``module`` is where the format's object is (``FORMAT``). ``parameters`` is the text after a stem
-    in the name of its parameter file, with ``{epoch:04d}`` where there is one for each epoch; empty
-    where a model's file holds its parameters. Unless ``is_certain`` other files have that suffix
-    too, and only the parameter file beside one tells that it is a model. ``companions`` are files
-    that programs look for beside a model, and that graphshare does not read.
+    ``module`` has the format's object (``FORMAT``). ``parameters`` ends the name of a stem's
+    parameter file, with ``{epoch:04d}`` if there is one per epoch; empty if models hold their
+    parameters. Unless ``is_certain`` other files have that suffix too, and only the parameter file
+    beside one shows that it is a model. ``companions`` are files for other programs beside a model.
     """
 
     module: str
@@ -73,30 +72,27 @@ class FormatNames(msgspec.Struct, frozen=True):
 
     @property
     def has_epochs(self) -> bool:
-        """Return whether a stem may have several parameter files."""
         return "{" in self.parameters
 
     def params_path(self, stem: str, epoch: int) -> str:
-        """Return the path of a checkpoint's parameter file."""
         return extend(stem, self.parameters.format(epoch=epoch))
 
     @property
     def model_endings(self) -> tuple[str, ...]:
-        """Return the ends of names in a folder that mean a model; none where other files end so too."""
+        """The endings that mean a model; none if other files end so too."""
         return (self.suffix, self.suffix + PACKED) if self.is_certain else ()
 
     @property
     def telling_endings(self) -> tuple[str, ...]:
-        """Return the ends of names in a folder without which no model of the format is there."""
+        """The endings without which a folder has no model of the format."""
         return self.model_endings or (self.parameters,)
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """Return the ends of names of all files of the format."""
         return self.extension, self.extension + PACKED
 
 
-#: A new format is one class and one line. The order decides nothing but which models lists name first.
+#: A new format is one class and one line. The order only decides the order of lists.
 FORMAT_NAMES = {
     "mxnet": FormatNames(
         "graphshare.formats.mxnet.format", STEM_END, ".json", "-{epoch:04d}.params"
@@ -112,25 +108,21 @@ FORMAT_NAMES = {
     ),
 }
 DEFAULT_FORMAT = "mxnet"
-"""The format whose reader gets files of no known kind, and explains them; of several models of one
-stem, its file is meant.
-"""
+"""The format that reads, or explains, files of no known kind, and that comes first for a stem."""
 
 
 def list_model_endings() -> tuple[str, ...]:
-    """Return the ends of names in a folder that mean a model of any format."""
+    """Return the endings that mean a model of any format."""
     return tuple(ending for names in FORMAT_NAMES.values() for ending in names.model_endings)
 
 
 def list_file_endings() -> tuple[str, ...]:
-    """Return the ends of names of all files of any format."""
+    """Return the endings of all files of any format."""
     return tuple(ending for names in FORMAT_NAMES.values() for ending in names.endings)
 
 
 def find_stem(path: str) -> str:
-    """Return the path of a model's file without the text that its format adds to a stem; the query
-    of a URL stays behind it.
-    """
+    """Return a model's path without the ending of its format; a URL keeps its query."""
     if is_url(path):
         head, name, tail = split_url(path)
         return f"{head}{find_stem(name)}{tail}"
@@ -143,7 +135,7 @@ def find_stem(path: str) -> str:
 
 
 def find_names(path: str) -> FormatNames:
-    """Return the names of the format that the name of a model's file promises, for any other path of symbol files."""
+    """Return the names of the format of a model's path, by default of symbol files."""
     fitting = [
         names for names in FORMAT_NAMES.values() if path.removesuffix(PACKED).endswith(names.suffix)
     ]
@@ -151,7 +143,7 @@ def find_names(path: str) -> FormatNames:
 
 
 def leads_stem(path: str) -> bool:
-    """Return whether a stem means this file, even if other files have the same stem."""
+    """Whether a stem means this file, even if other files have the same stem."""
     return path.endswith(FORMAT_NAMES[DEFAULT_FORMAT].endings)
 
 
@@ -161,9 +153,7 @@ def find_stem_name(path: str) -> str:
 
 
 def name_of_file(path: str) -> str:
-    """Return the name of a file without its directory, ``-symbol.json`` and suffixes; empty for
-    stdin and for no file.
-    """
+    """Return a file's name without directory, ``-symbol.json`` and suffixes; empty for stdin."""
     name = "" if path == STDIN else base_name(path).removesuffix(".gz")
     if name.endswith(STEM_END):
         return name.removesuffix(STEM_END)
@@ -173,7 +163,7 @@ def name_of_file(path: str) -> str:
 
 
 def suggest_graph(path: str) -> str:
-    """Return a hint with the graph beside a parameter file that belongs to it by its name, or an empty text."""
+    """Suggest the graph beside a parameter file, by its name."""
     parts = split_params(path)
     pairs = [(parts[0], STEM_END)] if parts else []
     for names in FORMAT_NAMES.values():
@@ -187,7 +177,7 @@ def suggest_graph(path: str) -> str:
 
 
 def suggest_parameters(path: str) -> str:
-    """Return a hint with the parameter file beside a graph that belongs to it by its name, or an empty text."""
+    """Suggest the parameter file beside a graph, by its name."""
     folder, name = split(path.removesuffix(".gz"))
     if not name.endswith(STEM_END):
         names = find_names(path)

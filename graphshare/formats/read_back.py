@@ -1,4 +1,4 @@
-"""Write the file of a graph, read it back, and refuse it where it is not that graph."""
+"""Write the file of a graph, read it back, and refuse it if it is not that graph."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def stage_file(
     target: str,
     stage: OutputTransaction,
 ) -> list[bytes]:
-    """Write ``data``, the file of ``graph``, beside ``target``, and compare the graph that ``read``
-    returns with the original.
+    """Write ``data``, the file of ``graph``, beside ``target``, and compare it as returned by
+    ``read``.
 
     Bytes for stdout are returned instead.
 
@@ -47,9 +47,9 @@ def stage_file(
 def list_differences(
     actual: Graph, graph: Graph, path: str = "$", *, inner_names: bool = False
 ) -> Iterator[Fault]:
-    """Yield the differences between ``graph``, at ``path``, and the graph that was read from its file.
+    """Yield the differences between ``graph``, at ``path``, and the graph read from its file.
 
-    With ``inner_names`` the names of nodes in subgraphs count; some formats may number them anew.
+    With ``inner_names`` names in subgraphs count; some formats renumber them.
     """
     if len(actual.nodes) != len(graph.nodes):
         yield Fault(
@@ -79,16 +79,16 @@ def list_differences(
 def list_changed_keys(
     actual: Mapping[str, Any], wanted: Mapping[str, Any], path: str
 ) -> Iterator[Fault]:
-    """Yield the keys that only one of two mappings has, and keys whose values differ."""
+    """Yield the keys that only one mapping has, and keys whose values differ."""
     for key in {**wanted, **actual}:
         if key not in wanted or key not in actual or wanted[key] != actual[key]:
             yield Fault("does not read back as it was", path=f"{path}.{key}")
 
 
 def _list_content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
-    """Return everything of a node but its name that its file states, with nodes by their numbers.
+    """Return all that a file states about a node, except its name.
 
-    A file may number values that are new, so the names of outputs are counted only.
+    New values may be renumbered, so outputs are only counted.
     """
     details, inputs = node.details, [_place(entry, ids) for entry in node.inputs]
     typed = (details.domain, len(details.outputs), dict(details.values), details.absent)
@@ -107,7 +107,7 @@ def _place(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:
 
 
 def refuse_differences(find: Callable[[], Iterable[Fault]], *, where: str) -> None:
-    """Refuse a written file if ``find`` finds differences from the graph that it came from.
+    """Refuse a written file if ``find`` finds differences from its graph.
 
     Raises:
         SelfCheckError: it does not read back as that graph.

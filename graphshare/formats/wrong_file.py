@@ -1,4 +1,4 @@
-"""Name the kind of a file that is not the graph, parameters or arrays that were wanted, and suggest a fix."""
+"""Name the kind of a file that is not the wanted graph, parameters or arrays, and suggest a fix."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SYMBOL_HINT = "a symbol file is a JSON object with nodes, arg_nodes and heads; i
 
 
 def name_wanted(wanted: Wanted, where: str) -> str:
-    """Return the wanted kind of file, with its article; for a graph the name of the file decides."""
+    """Return the wanted kind of file, with its article; a graph's kind follows its name."""
     return (
         "an ONNX model"
         if wanted == "graph" and where.lower().endswith(_ONNX_ENDINGS)
@@ -53,14 +53,14 @@ def suggest_fix(where: str) -> str:
 
 
 def take_sample(source: ByteSource) -> bytes:
-    """Return the bytes by which a file is recognized: its start and its end."""
+    """Return the start and the end of a file, enough to recognize it."""
     start = source.read_at(0, min(SAMPLE, source.size))
     rest = min(SAMPLE, source.size - len(start))
     return start + source.read_at(source.size - rest, rest) if rest else start
 
 
 def recognize(sample: bytes) -> FileKind | None:
-    """Return the kind of file that ``sample`` (see :func:`take_sample`) comes from; None if it is not a known one."""
+    """Return the kind of file of a ``sample`` (:func:`take_sample`), if known."""
     # A text in UTF-16 may begin with this byte, too.
     if sample.lstrip()[:1] == b"{" and begins_like_json(sample):
         return _recognize_json_text(sample)
@@ -68,7 +68,7 @@ def recognize(sample: bytes) -> FileKind | None:
 
 
 def recognize_json(value: Mapping[str, Any]) -> FileKind | None:
-    """Return the kind of a JSON object that is not a graph of MXNet; None if it is one, or not of a known kind."""
+    """Return the kind of a JSON object; None for a graph of MXNet or an unknown kind."""
     nodes = value.get("nodes")
     ops = (
         [str(node.get("op")) for node in nodes if isinstance(node, dict)]
@@ -83,13 +83,17 @@ def recognize_json(value: Mapping[str, Any]) -> FileKind | None:
 
 
 def refuse_file(path: str, wanted: Wanted, *, known: str = "") -> Fault:
-    """Return the fault of a file that is not of the ``wanted`` kind. Raises InputError when it cannot be read."""
+    """Explain that a file is not of the ``wanted`` kind. Raises InputError when it cannot be
+    read.
+    """
     with open_source(path) as source:
         return refuse_bytes(take_sample(source), wanted, where=path, known=known)
 
 
 def refuse_bytes(sample: bytes, wanted: Wanted, *, where: str = "", known: str = "") -> Fault:
-    """Return the fault of a file that is not of the ``wanted`` kind; ``known`` is the hint for an unknown kind."""
+    """Explain that a file is not of the ``wanted`` kind; ``known`` is the hint for an unknown
+    kind.
+    """
     if not sample:
         return Fault("is empty", where=where, hint=known or suggest_fix(where))
     if sample.startswith(GZIP):
@@ -105,7 +109,7 @@ def refuse_bytes(sample: bytes, wanted: Wanted, *, where: str = "", known: str =
 
 
 def refuse_json(value: Mapping[str, Any], *, where: str = "") -> Fault | None:
-    """Return the one fault of a JSON object that is not meant as a graph of MXNet; None where it may be one."""
+    """Return the fault of a JSON object that is not an MXNet graph."""
     kind = recognize_json(value)
     if kind is not None:
         return refuse_kind(kind, "graph", where=where)
@@ -123,7 +127,7 @@ def refuse_json(value: Mapping[str, Any], *, where: str = "") -> Fault | None:
 
 
 def refuse_kind(kind: FileKind, wanted: Wanted, *, where: str = "", known: str = "") -> Fault:
-    """Return the fault of a file of ``kind`` where another was wanted, with the hint that fits."""
+    """Explain that a file of ``kind`` is not the wanted one, with a fitting hint."""
     hint = kind.hint if wanted == "graph" else kind.for_arrays or kind.hint
     if wanted == "graph":
         hint = (suggest_graph(where) if kind.readable else "") or hint or suggest_fix(where)
@@ -137,9 +141,7 @@ def refuse_kind(kind: FileKind, wanted: Wanted, *, where: str = "", known: str =
 
 
 def _contrast(kind: FileKind, wanted: Wanted, where: str) -> str:
-    """Return the end of a message about a file of ``kind``: models in another form are not read,
-    all others were not wanted.
-    """
+    """Models in another form are not read; other files were not wanted."""
     return (
         ", which graphshare does not read"
         if kind.is_model and wanted == "graph"
@@ -148,7 +150,6 @@ def _contrast(kind: FileKind, wanted: Wanted, where: str) -> str:
 
 
 def _fill_in(hint: str, wanted: Wanted, where: str) -> str:
-    """Return a hint with the path of the file and the wanted kind filled in."""
     path = where if os.path.exists(where) else "FILE"
     root, suffix = os.path.splitext(path)
     converted = f"{root}-converted.onnx" if suffix == ".onnx" else f"{root}.onnx"
@@ -159,7 +160,7 @@ def _fill_in(hint: str, wanted: Wanted, where: str) -> str:
 
 
 def describe_start(data: bytes) -> str:
-    """Return the first characters of a text in quotes, or the first bytes of other data as numbers."""
+    """Return the first characters of a text in quotes, or the first bytes as numbers."""
     line = data[:200].split(b"\n")[0].rstrip(b"\r")
     try:
         text = line.decode("utf-8")
@@ -169,9 +170,8 @@ def describe_start(data: bytes) -> str:
 
 
 def _recognize_json_text(sample: bytes) -> FileKind | None:
-    """Return the kind of a JSON object by the keys that occur in its text."""
 
-    # The sample is cut out of the text, so that no parser can read it.
+    # The sample is cut out of the text, so no parser can read it.
     def occurs(key: str) -> bool:
         return f'"{key}"'.encode() in sample
 
@@ -184,7 +184,6 @@ def _recognize_json_text(sample: bytes) -> FileKind | None:
 
 
 def _refuse_packed(sample: bytes, wanted: Wanted, where: str, known: str) -> Fault:
-    """Return the fault of a gzip file, named by its content."""
     inner = unpack_gzip_start(sample, SAMPLE)
     kind = recognize(inner) if inner else None
     if kind is TAR:
@@ -209,7 +208,7 @@ def _refuse_packed(sample: bytes, wanted: Wanted, where: str, known: str) -> Fau
 
 
 def _gunzip_line(path: str) -> str:
-    """Return the command that unpacks a file; gunzip takes only names that end in ``.gz``."""
+    """gunzip takes only names that end in ``.gz``."""
     if not os.path.exists(path):
         return "unpack it first with gunzip"
     if path.endswith(".gz"):

@@ -1,6 +1,4 @@
-"""Operators that multiply one operand by constants and add constants: the form into which each
-format's operators are read.
-"""
+"""Operators that multiply by constants and add constants, in a form common to all formats."""
 
 from __future__ import annotations
 
@@ -15,7 +13,8 @@ from msgspec.structs import replace
 class Constant(Struct, frozen=True, eq=False):
     """A constant by its term, with its dtype, shape and name.
 
-    ``read()`` returns its elements; ``read(rows)``, with a slice of the first axis, returns these rows.
+    ``read()`` returns its elements; ``read(rows)``, with a slice of the first axis, only these
+    rows.
     """
 
     term: int
@@ -25,13 +24,13 @@ class Constant(Struct, frozen=True, eq=False):
     read: Callable[..., Any]
 
     def split_rows(self, size: int = 1 << 17) -> Iterator[slice]:
-        """Yield slices of its rows that have at most ``size`` elements, or one row that has more."""
+        """Yield slices of its rows with at most ``size`` elements, or one longer row."""
         count = self.shape[0]
         rows = max(size // max(prod(self.shape[1:]), 1), 1)
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
     def put_outputs_first(self, groups: int) -> Constant | None:
-        """Return the weight of a transposed convolution (inputs, outputs / groups, ...) as
+        """Reorder the weight of a transposed convolution from (inputs, outputs / groups, ...) to
         (outputs, inputs / groups, ...).
 
         None if the shape does not fit the number of groups.
@@ -57,16 +56,15 @@ FindConstant = Callable[[int], Constant | None]
 
 
 class AffineStep(Struct, frozen=True, eq=False):
-    """The effect of an operator on the operand at position ``source``: a product with constants, plus constants.
+    """An operator's effect on operand ``source``: a product with constants, plus constants.
 
-    A linear operator has a ``core``: all that it does except the numbers of its ``kernel``. Its
-    output channels are along ``out_axis`` of the kernel, and along ``axis`` of the output, counted
-    from the last. A linear operator without a kernel has the number of its result as its core. An
-    elementwise operator multiplies each element by ``scale``, or divides by it, and adds ``shift``;
-    both broadcast. A normalization has ``norm`` (gamma, beta, mean and variance), with the channels
-    along ``norm_axis``. ``factor`` and ``shift_factor`` are additional numbers, and ``rank`` is the
-    rank of the result if the operator fixes it. With ``is_reshape`` the operator changes only the
-    shape, and keeps the elements in their order.
+    A linear operator has a ``core``: all that it does except the numbers of its ``kernel``, or
+    without a kernel the number of its result. Output channels are along ``out_axis`` of the kernel,
+    and along ``axis`` of the output, counted from the last. An elementwise operator multiplies by
+    ``scale``, or divides by it, and adds ``shift``; both broadcast. A normalization has ``norm``
+    (gamma, beta, mean and variance) along ``norm_axis``. ``factor`` and ``shift_factor`` are
+    additional numbers, ``rank`` is the result's, if fixed. With ``is_reshape`` only the shape
+    changes; elements keep their order.
     """
 
     source: int
@@ -87,12 +85,14 @@ class AffineStep(Struct, frozen=True, eq=False):
 
 
 def read_arithmetic(op: str, first: Constant | None, second: Constant | None) -> AffineStep | None:
-    """Return the step of Add, Sub, Mul or Div with one constant; None for any other number, or a constant dividend."""
+    """Return the step of Add, Sub, Mul or Div with exactly one constant, not the dividend; else
+    None.
+    """
     if (first is None) == (second is None) or (op == "Div" and second is None):
         return None
     source = 0 if first is None else 1
     if op in ("Add", "Sub"):
-        # A constant minus the operand: the operand has the factor -1.
+        # A constant minus the operand: the factor is -1.
         signs = {("Sub", 0): (1.0, -1.0), ("Sub", 1): (-1.0, 1.0)}.get((op, source), (1.0, 1.0))
         return AffineStep(source, factor=signs[0], shift=first or second, shift_factor=signs[1])
     return AffineStep(source, scale=first or second, divides=op == "Div")

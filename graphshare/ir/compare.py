@@ -1,7 +1,7 @@
-"""The comparison of nodes by content: two branches in lock-step from their heads, or nodes with their images.
+"""Compare nodes by content: two branches in lock-step from their heads, or nodes with their images.
 
-A rewrite checks itself by the second. Names pair nothing: edges decide, in subgraphs too. All hold for
-unknown operators. ``exempt`` maps operators to attributes that may differ.
+Names pair nothing: edges decide, in subgraphs too. Unknown operators are accepted. ``exempt`` maps
+operators to attributes that may differ.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EntryPairs = list[tuple[Entry, Entry]]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One changed value: ``what`` it is, its key, and both values as text; None where one side has none."""
+    """One changed value, with both texts; None where one side has none."""
 
     what: str
     key: str
@@ -29,34 +29,32 @@ class Change(msgspec.Struct, frozen=True):
     new: str | None
 
     def describe(self) -> str:
-        """Return the difference, with both values."""
         return (
             f"{self.what} {self.key}".rstrip() + f" {self.old or 'none'} and {self.new or 'none'}"
         )
 
 
 def _compare_fact(what: str, old: str, new: str) -> Iterator[Change]:
-    """Yield the change of a fact that a node may lack: an empty text stands for none."""
     if old != new:
         yield Change(what, "", old or None, new or None)
 
 
 class NodeDifference(msgspec.Struct, frozen=True, eq=False):
-    """A pair of nodes that are not the same, and their differences, in words."""
+    """A pair of nodes that differ, and how, in words."""
 
     left: Node
     right: Node
     what: str
 
     def describe(self) -> str:
-        """Return the names of both nodes and their differences."""
         return f"{self.left.shown_name!r} and {self.right.shown_name!r}: {self.what}"
 
 
 class Pairing(msgspec.Struct, eq=False):
-    """``pairs`` of nodes in topological order of the left branch; the same node twice where branches share it.
+    """``pairs`` of nodes in topological order of the left branch; a shared node is paired with
+    itself.
 
-    ``statements`` are differences outside of the nodes, in words.
+    ``statements`` are differences outside of the nodes.
     """
 
     pairs: list[tuple[Node, Node]]
@@ -68,11 +66,9 @@ class Pairing(msgspec.Struct, eq=False):
 
     @property
     def variables(self) -> list[tuple[Node, Node]]:
-        """Return the pairs of variables."""
         return [(a, b) for a, b in self.pairs if a.is_variable and b.is_variable]
 
     def describe(self) -> tuple[str, ...]:
-        """Return all that differs, in words."""
         return (*[difference.describe() for difference in self.differences], *self.statements)
 
 
@@ -102,7 +98,7 @@ def compare_structure(
             continue
         partner[a], back[b] = b, a
         inputs: EntryPairs = []
-        # A node that both branches share has one content, but its inputs must still be paired with themselves.
+        # A shared node's inputs must still be paired with themselves.
         what = (
             a is not b and describe_content(a, b, exempt, attributes=not a.is_variable)
         ) or _pair_inputs(a, b, inputs)
@@ -111,7 +107,7 @@ def compare_structure(
             continue
         pending.extend([(x.node, y.node) for x, y in inputs])
         pending.extend(zip(a.control_deps, b.control_deps, strict=True))
-    # The walk went from the heads in no useful order; the first difference inside is looked up in topological order.
+    # Topological order puts the first difference first.
     pairing.pairs = [
         (node, partner[node])
         for node in post_order(entry.node for entry in left)
@@ -121,8 +117,7 @@ def compare_structure(
 
 
 def _may_have_changed(node: Node, image: Node) -> bool:
-    """Return whether the content of a node has to be compared with that of its image."""
-    # Unchanged nodes keep the objects that they hold, so identity comes before a comparison by value.
+    # Unchanged nodes keep their objects, so identity is tested before values.
     if (
         image.attrs is not node.attrs
         or image.op != node.op
@@ -147,11 +142,10 @@ def compare_images(
     copies: Mapping[Node, Node] = EMPTY,
     replaced: Mapping[Node, Entry] = EMPTY,
 ) -> Iterator[NodeDifference]:
-    """Yield each node whose image is more than the node under another name, with images as its inputs.
+    """Yield each node whose image differs in more than its name, with images as its inputs.
 
-    ``tied`` variables were replaced by a kept one, and its attributes apply. ``copies`` maps a copy
-    to the image that it stands for, ``replaced`` a source variable to the entry of the new graph
-    that is read in its place.
+    ``tied`` variables were replaced by a kept one with its attributes. ``copies`` maps copies to
+    their images, ``replaced`` source variables to the new entries read in their place.
     """
     sources = (
         {**images, **{variable: entry.node for variable, entry in replaced.items()}}
@@ -160,7 +154,7 @@ def compare_images(
     )
     outputs = {variable: entry.index for variable, entry in replaced.items()}
     for node, image in images.items():
-        # An unchanged node is still wrong if one of its inputs was replaced by a different node.
+        # An unchanged node is still wrong if an input was replaced by a different node.
         if image is node and all(sources[e.node] is e.node for e in node.inputs):
             continue
         what = _describe_inputs(node, image, sources, outputs, copies)
@@ -177,10 +171,6 @@ def _describe_inputs(
     outputs: Mapping[Node, int],
     copies: Mapping[Node, Node],
 ) -> str:
-    """Return a difference of the inputs of ``image`` from those expected, in words; empty where there is none.
-
-    Expected is the node that ``sources`` has for each input, with the same output or the one in ``outputs``.
-    """
     if len(image.inputs) != len(node.inputs):
         return f"{len(node.inputs)} and {format_count(len(image.inputs), 'input')}"
     if node.control_deps and [sources[dep] for dep in node.control_deps] != list(
@@ -205,7 +195,7 @@ def _describe_inputs(
 def find_content_changes(
     a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True
 ) -> Iterator[Change]:
-    """Yield the differences between two nodes, by value; their names, inputs and subgraphs aside.
+    """Yield the differences between two nodes, except names, inputs and subgraphs.
 
     The operator of a variable is None. Without ``attributes`` only typed ones are compared.
     """
@@ -223,7 +213,7 @@ def find_content_changes(
 
 
 def describe_content(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> str:
-    """Return the changes that :func:`find_content_changes` finds, in words; empty where that is nothing."""
+    """Return the result of :func:`find_content_changes` in words; empty if nothing differs."""
     changes = list(find_content_changes(a, b, exempt, attributes=attributes))
     if not changes:
         return ""
@@ -239,9 +229,10 @@ def describe_content(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bo
 
 
 def make_content_key(node: Node) -> Hashable:
-    """Return a key of all that :func:`find_content_changes` compares; untyped attributes of variables are not in it.
+    """Return a key of all that :func:`find_content_changes` compares, without variables' untyped
+    attributes.
 
-    Equal keys have no change between them. Large values are read for it.
+    Large values are read for it.
     """
     values = _list_values(node, attributes=not node.is_variable)
     return (
@@ -252,12 +243,10 @@ def make_content_key(node: Node) -> Hashable:
 
 
 def _list_values(node: Node, attributes: bool) -> Mapping[str, Any]:
-    """Return the typed attributes of a node; where it has none, those that are texts."""
     return node.details.values or (node.attrs if attributes else EMPTY)
 
 
 def _make_attribute_change(key: str, old: object, new: object) -> Change:
-    """Return the change of an attribute; where both have one text, the new one says that it has another value."""
     texts = [None if value is None else str(value) for value in (old, new)]
     return Change(
         "attribute",
@@ -268,17 +257,17 @@ def _make_attribute_change(key: str, old: object, new: object) -> Change:
 
 
 def _may_differ(a: NodeDetails, b: NodeDetails) -> bool:
-    """Return whether comparing details takes :func:`_list_typed_facts`. It seldom does."""
+    """A cheap test that seldom holds."""
     return a.domain != b.domain or a.absent != b.absent or len(a.outputs) != len(b.outputs)
 
 
 def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
-    """Return the domain, the positions of absent inputs before the last input, and the number of
-    outputs up to the last.
+    """Return the domain, absent inputs before the last input, and outputs up to the last named
+    one.
     """
     details = node.details
     absent, count = details.absent, count_inputs(node) + len(details.absent)
-    # ONNX lets a file leave out absent inputs at the end, and the names of unused outputs at the end.
+    # ONNX files may omit absent inputs and unused outputs at the end.
     while absent and absent[-1] == count - 1:
         absent, count = absent[:-1], count - 1
     outputs = len(details.outputs) if node.op else 0
@@ -292,9 +281,8 @@ def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
 
 
 def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
-    """Add the inputs of two nodes that belong together to ``inputs``, captured ones by their use in the subgraphs.
-
-    Return differences in their numbers and subgraphs, in words; empty where nothing does.
+    """Pair the inputs of two nodes, captured ones by their use in subgraphs, and return differences
+    in words.
     """
     captured: EntryPairs = []
     what = _pair_bodies(a, b, captured)
@@ -312,10 +300,7 @@ def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
 
 
 def _pair_bodies(a: Node, b: Node, captured: EntryPairs) -> str:
-    """Add the entries that the subgraphs of two nodes capture in the same place to ``captured``.
-
-    Return the differences between the subgraphs, in words; empty where nothing does. Names in them do not count.
-    """
+    """Pair the captures of two nodes' subgraphs; return differences, except names, in words."""
     if not a.subgraphs and not b.subgraphs:
         return ""
     lefts, rights = list_bodies(a), list_bodies(b)
@@ -330,7 +315,6 @@ def _pair_bodies(a: Node, b: Node, captured: EntryPairs) -> str:
 
 def _compare_bodies(left: Body, right: Body, captured: EntryPairs) -> str:
     if left.graph is right.graph:
-        # One graph on both sides: nothing in it can differ, only the values that it captures.
         captured.extend(zip(left.captured.values(), right.captured.values(), strict=True))
         return ""
     x, y = left.graph, right.graph
@@ -359,10 +343,10 @@ def check_isomorphic(
     copies: Mapping[Node, Node] = EMPTY,
     replaced: Mapping[tuple[int, Node], Entry] = EMPTY,
 ) -> None:
-    """Check that every image is its source node but for the name, and that its inputs are images.
+    """Check that every image differs from its source node only in its name, and that its inputs are
+    images.
 
-    ``exempt``, ``tied`` and ``copies`` are as in :func:`compare_images`; ``replaced`` has the
-    number of the branch in its keys.
+    Arguments are as for :func:`compare_images`; keys of ``replaced`` include the branch number.
 
     Raises:
         SelfCheckError: a branch is not isomorphic to its source.

@@ -1,11 +1,12 @@
-"""The graph: frozen nodes compared by identity, edges that are object references, and the images of nodes in a rewrite.
+"""The graph: frozen nodes compared by identity, edges that are object references, images in a
+rewrite.
 
-A name is a label and identifies nothing: two variables may share one. Two consumers share a
-parameter when their entries hold the same node. Nothing here is ever changed in place; a transform
-builds new nodes and returns a :class:`Rewrite`.
+A name identifies nothing: two variables may share one. Two consumers share a parameter when their
+entries hold the same node. Nothing is changed in place; a transform returns new nodes in a
+:class:`Rewrite`.
 
-The records are msgspec Structs that the garbage collector does not track: a frozen graph has no cycles, and a million
-tracked nodes would make every collection slow.
+The garbage collector does not track these Structs: a frozen graph has no cycles, and a million
+tracked nodes would slow it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _HOW_TO_EDIT = (
 
 
 class FrozenMap(dict[Any, Any]):
-    """A mapping of a frozen record; equal attributes of a file are one object, so a change would
-    reach other nodes too.
+    """A read-only mapping: equal attributes of a file are one object, so a change would reach other
+    nodes.
     """
 
     __slots__ = ()
@@ -45,15 +46,15 @@ EMPTY: Mapping[Any, Any] = FrozenMap()
 
 
 def freeze(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return a mapping for a frozen record that is equal to ``values``."""
+    """Return a read-only mapping that is equal to ``values``."""
     return FrozenMap(values) if values else EMPTY
 
 
 class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """An input edge (NNVM's NodeEntry): output ``index`` of ``node``.
 
-    ``version`` counts in-place mutations of a variable and is kept as read; None where the file had
-    two numbers instead of three (2015 generation).
+    ``version`` counts in-place mutations of a variable, as read; None if the file had two numbers
+    instead of three (2015 generation).
     """
 
     node: Node
@@ -65,9 +66,10 @@ class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class NodeForm(msgspec.Struct, frozen=True):
-    """How a node was written: its keys in file order, and the names under ``param`` beside an ``attr`` map.
+    """How a node was written: its keys in file order, and the names under ``param`` beside an
+    ``attr`` map.
 
-    Values that ``attr`` overrides there are under ``param`` in the extra keys of the node.
+    Values that ``attr`` overrides are under ``param`` in the node's extra keys.
     """
 
     keys: tuple[str, ...]
@@ -75,7 +77,7 @@ class NodeForm(msgspec.Struct, frozen=True):
 
 
 VARIABLE_OP = "null"
-"""The operator that files write for a variable. (A variable has no operator.)"""
+"""The operator that files write for a variable."""
 MXNET_DOMAIN = "mxnet"
 """The domain of MXNet's operators."""
 
@@ -83,18 +85,16 @@ MXNET_DOMAIN = "mxnet"
 class NodeDetails(msgspec.Struct, frozen=True):
     """Facts about a node that only some formats record. Defaults match MXNet.
 
-    ``domain`` and ``op`` are an operator's identity: ``mxnet``, or the namespace that an ONNX file
-    states. ``outputs`` are the names of its outputs that a file stores: ONNX names values, so
-    ``name`` of the node is the name of its first output, and ``label`` the name of the operator
-    itself; no other part of a file refers to it. ``values`` are typed attributes (hashable,
-    compared by ``==``), and ``bodies`` the names of those that hold the subgraphs, one for each.
-    ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the node
-    holds only those that exist. ``holds_value`` is whether a variable's value is in the graph's
-    file (an initializer); None in formats whose files never hold values. ``stored`` is the format's
-    own data about the node, opaque to transforms.
+    ``domain`` and ``op`` identify an operator: ``mxnet``, or the namespace in an ONNX file.
+    ``outputs`` are the names of its outputs: ONNX names values, so a node's ``name`` is its first
+    output's, and ``label`` the operator's own, to which no file refers. ``values`` are typed
+    attributes (hashable, compared by ``==``), and ``bodies`` the names of the attributes that hold
+    the subgraphs, one for each. ``absent`` are the positions of missing inputs in the file;
+    ``inputs`` omits them. ``holds_value`` is whether a variable's value is in the graph's file (an
+    initializer); None in formats whose files never hold values. ``stored`` is the format's own
+    data, opaque to transforms.
 
-    A variable of a subgraph has ``values`` too: its ``value`` if it is an initializer, its
-    ``position`` if it is an input.
+    In a subgraph, initializers have a ``value`` and inputs a ``position`` among their ``values``.
     """
 
     domain: str = MXNET_DOMAIN
@@ -107,21 +107,20 @@ class NodeDetails(msgspec.Struct, frozen=True):
     bodies: tuple[str, ...] = ()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        # A copy or a pickle must give back the one object: its identity tells that a format has nothing to add.
+        # Copies and pickles keep this object's identity: it means that a format adds nothing.
         return "NO_DETAILS" if self is NO_DETAILS else super().__reduce__()
 
 
 NO_DETAILS = NodeDetails()
-"""The details of every node of a symbol file, one object for all of them."""
+"""The details of every node of a symbol file, one object."""
 
 
 class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """A variable (``op`` is empty), or the application of an operator.
 
-    ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor
-    the operator determines it. ``extra`` holds keys without a meaning to this package, in file
-    order. ``form`` is None for a node that was not read. Subgraphs are whole graphs; their names
-    never change (binding to the outer node is by position).
+    ``num_outputs`` counts all outputs, hidden ones included; None if unknown. ``extra`` holds
+    unknown keys in file order. ``form`` is None for a node that was not read. Subgraphs are whole
+    graphs; their names never change (they bind by position).
     """
 
     op: str
@@ -137,17 +136,14 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_variable(self) -> bool:
-        """Whether this is a variable.
-
-        Loops over every node of a large graph test ``not node.op`` instead: it is faster.
+        """Whether this is a variable. Loops over large graphs test ``not node.op``: it is
+        faster.
         """
         return not self.op
 
     @property
     def operator_text(self) -> str:
-        """Return the operator as files write it; for a variable its role in a word of its format,
-        where that is not MXNet's.
-        """
+        """The operator as files write it; for variables outside of MXNet their role."""
         if self.op or self.details.domain == MXNET_DOMAIN:
             return self.op or VARIABLE_OP
         # Only Paddle's variables have a domain: in ONNX they are not operators.
@@ -159,7 +155,7 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def shown_name(self) -> str:
-        """Return the name for people: the first output's name where only values have names, or numbers."""
+        """The name for people: the first output's where nodes have no names."""
         return self.name or next(filter(None, self.details.outputs), "")
 
     def _summary(self) -> str:
@@ -167,33 +163,32 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Source(ShortRepr, msgspec.Struct, frozen=True):
-    """The file format that a graph was read from and how the file was written. Opaque to transforms: they pass it on.
+    """The format of a graph's file, and how the file was written. Transforms pass it on unread.
 
-    This is the source of a graph that no file had; formats have their own. ``format`` is the name
-    of the format, whose object has what all of its graphs have in common
-    (:mod:`graphshare.formats.model_format`). ``version_key`` is the attribute of a graph that
-    states the version of its writer, as ``["int", version]``; empty where none does.
+    This class is for graphs without a file; formats have subclasses. ``format`` names the format
+    (:mod:`graphshare.formats.model_format`). ``version_key`` is the graph attribute with the
+    writer's version, as ``["int", version]``; empty if none.
     """
 
     format: ClassVar[str] = "mxnet"
     version_key: ClassVar[str] = ""
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> Source:
-        """Return this source for a graph with new names and attributes. ``images`` maps old nodes to new ones."""
+        """Return this source for renamed nodes. ``images`` maps old nodes to new ones."""
         return self
 
     def after_rewrite(
         self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0
     ) -> Source:
-        """Return this source for a graph with different nodes; the first ``unchanged`` ones are as they were read."""
+        """Return this source for different nodes; the first ``unchanged`` are as read."""
         return self
 
     def after_join(self, others: Sequence[Source]) -> Source:
-        """Return the source of a graph that graphs of ``others`` were joined to."""
+        """Return the source of a graph joined with graphs of ``others``."""
         return self
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
-        """Yield reasons why graphs of this source and ``other`` cannot be in one file, each with a way to fix it."""
+        """Yield reasons why graphs of ``other`` cannot be in this file, each with a fix."""
         return iter(())
 
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
@@ -201,32 +196,30 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         return {"node": len(nodes)}
 
     def describe_parts(self, nodes: Collection[Node]) -> str:
-        """Describe how many nodes there are, in the format's own terms."""
         return " and ".join(
             format_count(count, what) for what, count in self.count_parts(nodes).items()
         )
 
     def list_labels(self, graph: Graph) -> Mapping[Node, str]:
-        """Return the names of nodes themselves, not of their values, that must be unique in a graph."""
+        """Return node names, apart from value names, that must be unique."""
         return EMPTY
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield names of ``graph`` that its format forbids: each with a sentence, a way to fix it,
-        and the node that has it.
-        """
+        """Yield names that the format forbids: a sentence, a fix, and the node."""
         return iter(())
 
     def list_notes(self) -> Iterator[str]:
-        """Yield remarks for the user who writes a rewritten graph of this source, in sentences."""
+        """Yield remarks for the user who writes a rewritten graph."""
         return iter(())
 
 
 class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
-    """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own.
+    """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs``
+    the graph's own.
 
-    ``captures`` are variables of a subgraph that stand for values of the graph around it. The
-    entries that they stand for are the last inputs of the node that owns the subgraph (of several
-    subgraphs in turn), so that every walk and every rewrite follows them.
+    ``captures`` are subgraph variables bound to values of the enclosing graph. Their entries are
+    the last inputs of the node that owns the subgraph (of several subgraphs in turn), so every walk
+    and rewrite follows them.
     """
 
     nodes: tuple[Node, ...]
@@ -241,9 +234,7 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def version(self) -> int | None:
-        """Return the version of the framework that wrote the file (MXNet: major*10000 + minor*100 +
-        patch); None if unknown.
-        """
+        """The writer's version (MXNet: major*10000 + minor*100 + patch)."""
         value = self.attrs.get(self.source.version_key)
         return (
             value[1]
@@ -252,16 +243,13 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         )
 
     def variables(self) -> Iterator[Node]:
-        """Return the variable nodes in file order."""
         return (node for node in self.nodes if not node.op)
 
     def make_table(self) -> Table:
-        """Return a table of the operators with their counts."""
         counts = Counter(node.op for node in self.nodes if node.op).most_common()
         return Table(("operator", "count"), [(op, f"{count:,}") for op, count in counts])
 
     def _repr_html_(self) -> str:
-        """Return the names of variables and heads, and the operators, as HTML for notebooks."""
         facts = [("variables", format_names(node.name for node in self.variables()))]
         facts.append(("heads", format_names(entry.node.name for entry in self.heads)))
         return format_html(self._summary(), facts=facts, tables=[self.make_table()])
@@ -270,8 +258,8 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 class Branch(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """The image of one source graph in one branch of a rewrite.
 
-    ``images`` maps each source node to its new node; a node that is absent was dropped. ``label``
-    names the branch: the prefix of a copy, an empty text for nodes that stayed as they were.
+    ``images`` maps source nodes to new ones; dropped nodes are absent. ``label`` names the branch:
+    the prefix of a copy, or empty.
     """
 
     label: str
@@ -294,7 +282,7 @@ class Kept(Mapping[Node, Node]):
         return node
 
     def __contains__(self, node: object) -> bool:
-        # Callers ask about nodes of this graph only; a set of them would be the table that this class saves.
+        # Callers ask about nodes of this graph only; a set is the table that this class saves.
         return isinstance(node, Node)
 
     def __iter__(self) -> Iterator[Node]:
@@ -315,7 +303,7 @@ class Rename(msgspec.Struct, frozen=True):
 class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """The result of every transform: the new graph, and for each branch the images of its nodes.
 
-    ``notes`` are remarks for the user. A transform with more results returns a subclass that has them.
+    ``notes`` are for the user. A transform with more results returns a subclass.
     """
 
     graph: Graph
@@ -327,7 +315,7 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         return f"{self.graph._summary()}, {len(self.branches)} branch{'' if len(self.branches) == 1 else 'es'}"
 
     def images(self, source: Graph, node: Node) -> list[tuple[str, Node]]:
-        """Return the ``(branch, new node)`` pairs that ``node`` of ``source`` became; empty when it was dropped."""
+        """Return the ``(branch, new node)`` pairs for ``node``; empty if dropped."""
         return [
             (b.label, b.images[node])
             for b in self.branches
@@ -336,7 +324,7 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def origin(self) -> dict[Node, list[tuple[Graph, Node]]]:
-        """Return for each new node the source nodes that it came from; a node that the transform added is absent."""
+        """The source nodes of each new node; added nodes are absent."""
         origin: dict[Node, list[tuple[Graph, Node]]] = {}
         for branch in self.branches:
             for old, new in branch.images.items():
@@ -366,13 +354,13 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
                 # Two branches of one label would be one branch in map files, feeds and reports.
                 label = second.label + first.label
                 joined.append(Branch(label, first.source, images))
-                # An implied state has no node that maps could lead through: its renames are joined by name.
+                # An implied state has no node to map: renames are joined by name.
                 renames += [
                     Rename(label, old, later_names.get((second.label, new), new))
                     for old, new in names.items()
                 ]
                 followed.update((second.label, new) for new in names.values())
-        # A group that follows has branches of other graphs, too; this rewrite did not touch those.
+        # This rewrite did not touch the graphs of other branches.
         foreign = [b for b in later.branches if b.source is not self.graph]
         renames += [Rename(*key, new) for key, new in later_names.items() if key not in followed]
         return Rewrite(

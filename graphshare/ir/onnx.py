@@ -1,7 +1,4 @@
-"""The types of attribute values in ONNX, and ONNX's numbers for dtypes.
-
-dtypes are called as everywhere (``float32``, ``bfloat16``, ``bool``).
-"""
+"""ONNX's types of attribute values, and its numbers for dtypes by their usual names."""
 
 from __future__ import annotations
 
@@ -33,11 +30,11 @@ OTHER_NAMES = {
     20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2",
 }  # fmt: skip
 Dimensions = Sequence[int | str | None]
-"""Sizes; a text is one that the caller of a model chooses, by its name, None one of which nothing is known."""
+"""Sizes: a text names one that the caller chooses, None is unknown."""
 
 
 def dtype_code(name: str) -> int:
-    """Return ONNX's number of a dtype by its name; 0 for an unknown one."""
+    """Return ONNX's number of a dtype; 0 for an unknown one."""
     return DTYPE_CODES.get(name) or next(
         (code for code, other in OTHER_NAMES.items() if other == name), 0
     )
@@ -49,7 +46,7 @@ def dtype_name(code: int) -> str:
 
 
 class Tensor(msgspec.Struct, frozen=True, eq=False):
-    """An array: ``content`` are its bytes, little endian and in C order; None where they are kept elsewhere."""
+    """An array: ``content`` are its bytes, little endian and in C order; None if elsewhere."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -57,7 +54,7 @@ class Tensor(msgspec.Struct, frozen=True, eq=False):
 
 
 class Float(msgspec.Struct, frozen=True):
-    """A list of numbers that an operator takes as floats, also if it is empty or has only integers."""
+    """Numbers that an operator takes as floats, even if they are integers or none at all."""
 
     values: tuple[float, ...]
 

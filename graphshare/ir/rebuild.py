@@ -1,8 +1,7 @@
 """The one place that copies nodes: a transform states what changes, and edges follow.
 
-Inputs and control dependencies are the only references from one node to another. A captured value
-is an input of the node that owns the subgraph (:attr:`graphshare.ir.graph.Graph.captures`), so
-captures follow in the same way.
+Captures follow too: they are inputs of the node that owns the subgraph
+(:attr:`graphshare.ir.graph.Graph.captures`).
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from graphshare.ir.walk import post_order
 from graphshare.progress import track_batches
 
 Change = Callable[[Node], Node]
-"""Returns what replaces a node: itself, or a node that differs from it but still has the inputs of its source."""
+"""Returns the replacement of a node: itself, or a changed node with the inputs of its source."""
 Redirect = Callable[[Entry, Node], Entry | None]
-"""Returns the entry of the new graph that an input of a node becomes, or None where it follows the images."""
+"""Returns the new entry for an input of a node, or None if it follows the images."""
 
 
 def keep(node: Node) -> Node:
@@ -35,15 +34,16 @@ def rebuild(
     images: dict[Node, Node] | None = None,
     task: str = "",
 ) -> dict[Node, Node]:
-    """Return the image of every node, in the order of ``nodes``, or inputs first where that order is not topological.
+    """Return the image of every node, in the order of ``nodes``, or inputs first if that is not
+    topological.
 
-    A node that ``change`` leaves alone, and whose inputs are unchanged, is its own image. ``images`` of nodes outside
-    ``nodes`` are used and the new ones are added to it. ``task`` is the name for progress reports.
+    A node that ``change`` leaves alone, and whose inputs are unchanged, is its own image.
+    ``images`` may hold other nodes, and gets the new ones. ``task`` names the progress.
     """
     images = {} if images is None else images
     before = dict(images)
     try:
-        # Nearly every file has inputs before consumers, so that order is tried before one is computed.
+        # Nearly every file has inputs before consumers.
         _rebuild(nodes, change, redirect, images, task)
     except KeyError:  # a node stands before one that it needs
         images.clear()
@@ -61,7 +61,7 @@ def _rebuild(
     images: dict[Node, Node],
     task: str,
 ) -> None:
-    """Add the image of every node to ``images``. Raises KeyError where a node stands before one that it needs."""
+    """Raises KeyError if a node comes before its input."""
     for node in track_batches(nodes, task, "nodes") if task else nodes:
         image = change(node)
         inputs, deps = image.inputs, image.control_deps
@@ -85,24 +85,21 @@ def _rebuild(
 
 
 def rebuild_graph(graph: Graph, change: Change) -> tuple[Graph, dict[Node, Node]]:
-    """Return a graph of the images of all nodes, with the source of ``graph``, and the images; see :func:`rebuild`."""
+    """Return a graph of the images of all nodes, with the same source, and the images."""
     images = rebuild(graph.nodes, change)
     nodes = tuple([images[node] for node in graph.nodes])
     return replace(graph, nodes=nodes, heads=relink_all(graph.heads, images)), images
 
 
 class StoredNames(Struct, frozen=True):
-    """The names that a file stores for a node in addition to its own: its outputs' names, and its label."""
+    """The names that a file stores beside a node's own."""
 
     outputs: tuple[str, ...]
     label: str = ""
 
 
 def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Node:
-    """Return ``node`` under another name, with ``stored`` names of outputs and label if they are given.
-
-    Otherwise these follow as :func:`follow_name` says.
-    """
+    """Rename ``node``; output names and label come from ``stored`` or :func:`follow_name`."""
     details = node.details
     if stored is None and not details.outputs and not details.label:
         return replace(node, name=name)
@@ -120,10 +117,10 @@ def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Nod
 
 
 def follow_name(text: str, old: str, new: str) -> str:
-    """Return the new form of a name that is related to one that changes from ``old`` to ``new``.
+    """Return the new form of ``text`` when a name changes from ``old`` to ``new``.
 
-    It follows where it is ``old``, or ``old`` and a separator begin it, and where a prefix was
-    added to ``old`` or removed.
+    It follows if ``old``, alone or before a separator, begins it, or if the change adds or removes
+    a prefix.
     """
     if not text:
         return text
@@ -135,9 +132,8 @@ def follow_name(text: str, old: str, new: str) -> str:
 
 
 def prefix_node(node: Node, prefix: str) -> Node:
-    """Return a copy of ``node`` with ``prefix`` before its name, its label and the stored names of its outputs.
-
-    Empty names stay empty.
+    """Return ``node`` with ``prefix`` before its name, label and stored output names, unless
+    empty.
     """
     name = prefix + node.name if node.name else ""
     details = node.details
@@ -153,11 +149,11 @@ def prefix_node(node: Node, prefix: str) -> Node:
 
 
 def relink(entry: Entry, images: Mapping[Node, Node]) -> Entry:
-    """Return the entry that leads to the image of its node; the same object where that node is its own image."""
+    """Return the entry of the node's image; the same object if unchanged."""
     image = images[entry.node]
     return entry if image is entry.node else Entry(image, entry.index, entry.version)
 
 
 def relink_all(entries: Iterable[Entry], images: Mapping[Node, Node]) -> tuple[Entry, ...]:
-    """Return ``entries`` (such as heads), each leading to the image of its node."""
+    """Apply :func:`relink` to all entries (such as heads)."""
     return tuple([relink(entry, images) for entry in entries])

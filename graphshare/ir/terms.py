@@ -1,5 +1,4 @@
-"""Values named by their computation: places with one number in a table of terms have one value,
-whichever graph computes it.
+"""Values named by their computation: places with one term number have the same value in all graphs.
 
 A term is an operator with the terms of its operands, a constant by its content, or an input. A
 format's normal form decides which unlike nodes are one term.
@@ -51,16 +50,16 @@ def shorten(pieces: Iterable[bytes]) -> tuple[Hashable, ...]:
 
 
 class TermTable:
-    """Terms by number; ``keys`` has the key of each: a kind, and the identity of the term within its kind."""
+    """Terms by number; each of ``keys`` is a kind, and the identity of the term within it."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
-        # A key begins with its kind: constant, input, argument, output, or one of a form or a plan
-        # (operator, call, cut, as).
+        # Kinds: constant, input, argument, output, or one of a form or plan (operator, call, cut,
+        # as).
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def number(self, *key: Hashable) -> int:
-        """Return the number of the term with this key; add the term if it is new."""
+        """Return the number of the term with this key; add a new one."""
         number = self._numbers.setdefault(key, len(self.keys))
         if number == len(self.keys):
             self.keys.append(key)
@@ -68,9 +67,10 @@ class TermTable:
 
 
 class Facts(Struct, frozen=True):
-    """Facts of a graph's values that follow only from its inputs, by place: ``types``, and ``computed`` constants.
+    """Facts about values that follow from a graph's inputs alone: ``types``, and ``computed``
+    constants.
 
-    A constant is its dtype, shape and bytes. ``ranks`` are the ranks of values that a run computed.
+    A constant is its dtype, shape and bytes. ``ranks`` are known from a run.
     """
 
     types: Mapping[Place, Any] = EMPTY
@@ -79,9 +79,7 @@ class Facts(Struct, frozen=True):
 
 
 class NormalForm(ABC):
-    """The rules by which nodes of one graph become terms; ``used`` counts the identities that made
-    two nodes one term.
-    """
+    """The rules by which nodes become terms; ``used`` counts identities that unified nodes."""
 
     def __init__(self, table: TermTable) -> None:
         self.table = table
@@ -90,51 +88,44 @@ class NormalForm(ABC):
 
     @abstractmethod
     def find_constant(self, node: Node) -> Hashable | None:
-        """Return the content of a variable, or operator without inputs, that has a value; None for any other."""
+        """Return the content of a variable, or operator without inputs, that has a value."""
 
     def find_outline(self, node: Node) -> Hashable | None:
-        """Return the dtype and shape of a value that is in the graph's file, without reading it;
-        None for any other node.
-        """
+        """Return the dtype and shape of a value in the graph's file, without reading it."""
         return None
 
     def read_statement(self, node: Node) -> Hashable:
-        """Return an operator with its attributes as the file states them, without names and
-        identities: see fingerprints.
-        """
+        """Return an operator with its attributes as stated, for fingerprints."""
         return node.details.domain, node.op, tuple(sorted(node.attrs.items()))
 
     @abstractmethod
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
-        """Return the terms of an operator's outputs, from the terms of its own inputs,
-        ``operands``, and of its ``bodies``.
-        """
+        """Return the terms of an operator's outputs from its own inputs and ``bodies``."""
 
     def read_step(
         self, node: Node, operands: Sequence[int | None], find: FindConstant
     ) -> AffineStep | None:
-        """Return the factors and addends of an operator, as constants; None where it does something else."""
+        """Return an operator's constant factors and addends, if it has no other effect."""
         return None
 
     def read_number(self, term: int) -> tuple[str, tuple[int, ...], bytes] | None:
-        """Return the dtype, shape and bytes of the term of a small constant; None for any other."""
+        """Return the dtype, shape and bytes of a small constant."""
         return None
 
     def read_version(self, term: int) -> int:
-        """Return the version of the operator that a term is of; 0 for any other, and where the format has none."""
+        """Return the version of a term's operator; 0 without one."""
         return 0
 
     def find_truth(self, term: int) -> bool | None:
-        """Return the truth of a term that is a boolean constant; None for any other."""
+        """Return the truth of a boolean constant."""
         return None
 
     def is_call(self, node: Node) -> bool:
-        """Whether an operator calls a function of the file."""
         return False
 
     def number_outputs(self, node: Node, *key: Hashable) -> list[int]:
         """Return the terms of all outputs of an operator with a key."""
-        # Output 0 is the term of the operator itself, so that a node with unused further outputs is the same term.
+        # Output 0 is the operator's own term, so unused further outputs make no difference.
         first = self.table.number(*key)
         return [
             first,
@@ -146,20 +137,19 @@ class NormalForm(ABC):
 
     @property
     def drawn(self) -> int:
-        """The number of operators so far that draw random numbers, or may do so."""
+        """The number of operators so far that may draw random numbers."""
         return self._drawn.total()
 
     def count_drawn(self, key: Hashable) -> int:
-        """Return a number that grows with each operator of a key: two that draw random numbers are never one term."""
+        """Number the operators of a key: two that draw random numbers are never one term."""
         self._drawn[key] += 1
         return self._drawn[key]
 
 
 class GraphTerms:
-    """The terms of a graph. :meth:`add` finds them node by node, inputs before consumers; ``name``
-    identifies its inputs.
+    """The terms of a graph, added inputs first; ``name`` identifies its inputs.
 
-    ``contents`` keeps the contents of constants for other terms of the same graph: weights are read and hashed once.
+    ``contents`` is shared by terms of one graph: weights are read and hashed once.
     """
 
     def __init__(self, form: NormalForm, name: Name, contents: dict[Node, Hashable | None]) -> None:
@@ -168,9 +158,8 @@ class GraphTerms:
         self._contents = contents
 
     def of(self, entry: Entry) -> int:
-        """Return the term of an output of a node that was added."""
         place = entry.node, entry.index
-        # An unknown operator has the outputs that the graph uses, and a constant may name more than its value.
+        # An unknown operator has the outputs in use; a constant may name several.
         if place not in self.terms:
             self.terms[place] = self.form.table.number(
                 "output", self.terms[entry.node, 0], entry.index
@@ -178,13 +167,11 @@ class GraphTerms:
         return self.terms[place]
 
     def key(self, entry: Entry) -> tuple[Any, ...]:
-        """Return the key of the term of an output."""
         return self.form.table.keys[self.of(entry)]
 
     def add(self, node: Node) -> None:
-        """Find the terms of a node whose inputs were added."""
         if node.op:
-            # By entry, because bodies hold the very entries under which their owner reads the captured values.
+            # By entry: bodies hold the very entries under which their owner reads captured values.
             captured = {e: self.of(e) for e in node.inputs} if node.subgraphs else EMPTY
             bodies = self._read_bodies(node, captured, 1)
             terms = self.form.make_terms(
@@ -197,18 +184,18 @@ class GraphTerms:
         self.terms[node, 0] = self.form.table.number(*key)
 
     def find_content(self, node: Node) -> Hashable | None:
-        """Return the content of a constant; it is read once. None for any other node."""
+        """Return the content of a constant, read once."""
         if node not in self._contents:
             self._contents[node] = self.form.find_constant(node)
         return self._contents[node]
 
     def _read_bodies(self, node: Node, outer: Mapping[Entry, int], depth: int) -> Hashable:
-        """Return the terms of the heads of a node's subgraphs; ``outer`` has the terms of captured values."""
+        """Return the terms of the subgraphs' heads; ``outer`` has the captured values' terms."""
         bodies = []
         for key, body in list_bodies(node).items():
             terms = {(variable, 0): outer[entry] for variable, entry in body.captured.items()}
             for inner in post_order(head.node for head in body.graph.heads):
-                # A capture is a value of the enclosing graph, even if the body gives it another name.
+                # A capture is a value of the enclosing graph, even under another name.
                 if (inner, 0) in terms:
                     continue
                 if inner.op:
@@ -226,7 +213,7 @@ class GraphTerms:
                     continue
                 content = self.find_content(inner)
                 position = inner.details.values.get("position", inner.name)
-                # Arguments bind by position, so names do not count; the depth keeps arguments of nested bodies apart.
+                # Arguments bind by position; the depth separates arguments of nested bodies.
                 own = ("argument", depth, position) if content is None else ("constant", content)
                 terms[inner, 0] = self.form.table.number(*own)
             bodies.append((key, tuple([terms[head.node, head.index] for head in body.graph.heads])))

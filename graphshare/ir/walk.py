@@ -16,10 +16,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
-    """Return every node that ``roots`` need, each once, inputs before consumers: MXNet's own order.
+    """Return every node that ``roots`` need, once each, inputs before consumers: MXNet's own order.
 
-    Depth first in the order of the roots; for a node its inputs in order, then its control
-    dependencies. ``stop`` nodes are listed but not entered.
+    Depth first, in the order of the roots; a node's inputs come before its control dependencies.
+    ``stop`` nodes are listed but not entered.
     """
     order: list[Node] = []
     seen: set[Node] = set()
@@ -39,7 +39,7 @@ def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[No
             if (not node.inputs and not node.control_deps) or node in stop:
                 order.append(node)
                 continue
-            # The last node pushed is popped first: control dependencies lie below the inputs, and the node below both.
+            # The last node pushed is popped first.
             stack.append((node, True))
             stack.extend([(dep, False) for dep in reversed(node.control_deps) if dep not in seen])
             stack.extend(
@@ -49,9 +49,7 @@ def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[No
 
 
 def _reduce_graph(graph: Graph) -> tuple[Any, ...]:
-    """Return the data for pickles and copies of a graph: nodes come first, inputs before consumers,
-    to avoid recursion.
-    """
+    """Nodes come first, inputs before consumers, so that pickling does not recurse."""
     return _restore_graph, (
         post_order(graph.nodes),
         *(getattr(graph, name) for name in graph.__struct_fields__),
@@ -66,7 +64,7 @@ copyreg.pickle(Graph, _reduce_graph)
 
 
 def iter_graphs(graph: Graph) -> Iterator[Graph]:
-    """Yield a graph and the subgraphs in it, each after the one around it."""
+    """Yield a graph and its subgraphs, outer ones first."""
     pending = [graph]
     while pending:
         each = pending.pop()
@@ -85,7 +83,7 @@ def node_ids(graph: Graph) -> dict[Node, int]:
 
 
 def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
-    """Return for each node that feeds another its ``(consumer, input position)`` pairs in order."""
+    """Return the ``(consumer, input position)`` pairs of each node with consumers, in order."""
     users: dict[Node, list[tuple[Node, int]]] = {}
     for node in nodes:
         for position, entry in enumerate(node.inputs):
@@ -94,7 +92,7 @@ def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
 
 
 def find_dependents(nodes: Iterable[Node], starts: Iterable[Node]) -> set[Node]:
-    """Return ``starts`` and those of ``nodes`` that need them; inputs come before consumers."""
+    """Return ``starts`` and all of ``nodes``, inputs first, that need them."""
     dependents = set(starts)
     for node in nodes:
         if any(entry.node in dependents for entry in node.inputs):
@@ -115,7 +113,7 @@ def is_topological(nodes: Iterable[Node]) -> bool:
 
 
 def topological(graph: Graph) -> tuple[Node, ...]:
-    """Return all nodes, unreachable ones too, inputs before consumers; file order where that already holds."""
+    """Return all nodes, even unreachable ones, inputs first; in file order if that fits."""
     return graph.nodes if is_topological(graph.nodes) else tuple(post_order(graph.nodes))
 
 
@@ -126,7 +124,7 @@ def order_by_references(
 ) -> Iterator[Key]:
     """Yield ``roots`` and all that they refer to, references first, otherwise in the given order.
 
-    Raises the error that ``refuse_cycle`` makes of a cycle: each key refers to the next, and the last to the first.
+    Raises the error of ``refuse_cycle`` for a cycle: each key refers to the next.
     """
     done: set[Key] = set()
     for root in roots:
@@ -146,7 +144,7 @@ def order_by_references(
 
 
 def format_cycle(names: Sequence[str]) -> str:
-    """Return the nodes of a cycle as a path, of a long one its first and last nodes."""
+    """Return a cycle as a path; a long one is cut in the middle."""
     parts = (
         names if len(names) <= 8 else [*names[:4], f"... {len(names) - 7} more ...", *names[-3:]]
     )
@@ -154,14 +152,14 @@ def format_cycle(names: Sequence[str]) -> str:
 
 
 class Body(msgspec.Struct, frozen=True, eq=False):
-    """A subgraph of a node; ``captured`` maps its captures to the entries around it that they stand for."""
+    """A subgraph of a node; ``captured`` maps its captures to entries of the enclosing graph."""
 
     graph: Graph
     captured: dict[Node, Entry]
 
 
 def count_inputs(node: Node) -> int:
-    """Return the number of a node's own inputs, without those that its subgraphs capture."""
+    """Return the number of a node's own inputs, without captures of its subgraphs."""
     return (
         len(node.inputs) - sum([len(graph.captures) for graph in node.subgraphs])
         if node.subgraphs
@@ -170,12 +168,12 @@ def count_inputs(node: Node) -> int:
 
 
 def own_inputs(node: Node) -> tuple[Entry, ...]:
-    """Return the inputs of a node without those that its subgraphs capture."""
+    """Return the inputs of a node without captures of its subgraphs."""
     return node.inputs[: count_inputs(node)] if node.subgraphs else node.inputs
 
 
 def list_operands(node: Node) -> list[Entry | None]:
-    """Return the own inputs of a node by their positions in the file, None for those that are absent."""
+    """Return a node's own inputs by their positions in the file, None for absent ones."""
     entries, absent = iter(own_inputs(node)), node.details.absent
     return [
         None if place in absent else next(entries)
@@ -189,7 +187,7 @@ def list_output_names(node: Node) -> tuple[str, ...]:
 
 
 def list_named_outputs(nodes: Iterable[Node]) -> list[Entry]:
-    """Return the outputs of nodes that have names, in the order of the nodes."""
+    """Return the named outputs of nodes, in order."""
     return [
         Entry(node, index)
         for node in nodes
@@ -199,7 +197,7 @@ def list_named_outputs(nodes: Iterable[Node]) -> list[Entry]:
 
 
 def list_bodies(node: Node) -> dict[str, Body]:
-    """Return the subgraphs of a node by the names of their attributes; by position in a format without such names.
+    """Return the subgraphs of a node by attribute name, in formats without such names by position.
 
     If one attribute has several, the position in it follows its name.
     """

@@ -1,5 +1,5 @@
-"""Values as text for messages and tables: shapes, sizes, counts, lists of names, text that is safe
-to print, and JSON.
+"""Values as text for messages and tables: shapes, sizes, counts, names, printable text, and
+JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _UNITS = ("B", "kB", "MB", "GB")
 
 
 def escape_control(text: str, *, keep: str = "") -> str:
-    """Return ``text`` with its control characters, other than those in ``keep``, written as escapes."""
+    """Return ``text`` with control characters, except those in ``keep``, as escapes."""
     return (
         text
         if text.isprintable()
@@ -22,8 +22,8 @@ def escape_control(text: str, *, keep: str = "") -> str:
 
 
 def escape_surrogates(text: str) -> str:
-    """Return ``text`` with lone surrogates as escapes: file names and keys may have them, and UTF-8
-    cannot hold them.
+    """Return ``text`` with lone surrogates as escapes: names may have them, but UTF-8 cannot hold
+    them.
     """
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -36,16 +36,14 @@ def shorten(text: str, limit: int) -> str:
 def format_dims(
     shape: Sequence[int | str | None] | None, *, separator: str = "x", unknown: str = "?"
 ) -> str:
-    """Return ``20x1x5x5``, ``1x?`` where a size is not known, ``scalar``; ``unknown`` where not
-    even the rank is known.
-    """
+    """Return ``20x1x5x5``, ``1x?`` with an unknown size, ``scalar``; ``unknown`` without a rank."""
     if shape is None:
         return unknown
     return separator.join("?" if size is None else str(size) for size in shape) or "scalar"
 
 
 def format_shape(shape: Sequence[int | str | None] | None) -> str:
-    """Return a shape as ``--shape`` takes it, in parentheses: ``(1,3,?,?)``; ``(?)`` where the rank is not known."""
+    """Return a shape as ``--shape`` takes it: ``(1,3,?,?)``; ``(?)`` if the rank is not known."""
     return (
         "(?)"
         if shape is None
@@ -67,7 +65,7 @@ def format_bytes(count: int) -> str:
 def format_count(count: int, noun: str = "") -> str:
     """Return ``1 error``, ``2,000 errors``; without a ``noun`` only the number.
 
-    A file may claim counts beyond all measure.
+    Counts in files have no bound, so huge ones are cut.
     """
     number = f"{count:,}" if count < 10**30 else "more than 10^30"
     return f"{number} {noun if count == 1 else pluralize(noun)}" if noun else number
@@ -77,9 +75,7 @@ _PLURALS = {"index": "indices", "matrix": "matrices", "axis": "axes", "tie": "ti
 
 
 def pluralize(noun: str) -> str:
-    """Return the plural of a noun; adjectives before it and an attribute after ``of`` are allowed:
-    ``pairs of nodes``.
-    """
+    """Return the plural of a noun, also with adjectives and ``of``: ``pairs of nodes``."""
     head, preposition, attribute = noun.partition(" of ")
     adjectives, space, word = head.rpartition(" ")
     if word in _PLURALS:
@@ -92,7 +88,7 @@ def pluralize(noun: str) -> str:
 
 
 def singularize(plural: str) -> str:
-    """Return the noun whose plural this is, or the word itself if it is not a plural."""
+    """Return the noun with this plural, or the word itself."""
     adjectives, space, word = plural.rpartition(" ")
     # The order decides: 'boxes' could also be the plural of 'boxe', and 'ties' of 'ty'.
     candidates = (*_PLURALS, f"{word[:-3]}y", word[:-2], word[:-1])
@@ -109,7 +105,7 @@ def format_number(value: float | None, digits: int = 5) -> str:
 
 
 def format_names(names: Iterable[str], limit: int = 20) -> str:
-    """Return the first ``limit`` names, separated by commas, and how many more there are: ``a, b and 7 more``."""
+    """Return the first ``limit`` names and the number of others: ``a, b and 7 more``."""
     names = list(names)
     return ", ".join(names[:limit]) + (
         f" and {len(names) - limit} more" if len(names) > limit else ""
@@ -122,10 +118,10 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def encode_json(value: object) -> bytes:
-    """Return ``value`` as JSON in UTF-8; bytes of a name (of a file, of a record) that are not
-    Unicode become ``\\\\udcff``.
+    r"""Return ``value`` as JSON in UTF-8; bytes of names that are not Unicode become
+    ``\\udcff``.
     """
-    # Hardly any text has lone surrogates, and a search of all texts takes longer than the encoder.
+    # Lone surrogates are rare, and searching all texts takes longer than the encoder.
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:

@@ -1,7 +1,4 @@
-"""Names and paths inside text of other languages: one function per language.
-
-A language with one writer has it there.
-"""
+"""Names and paths in other languages: one function per language with several writers."""
 
 from __future__ import annotations
 
@@ -14,19 +11,21 @@ LONGEST_SPAN = 1000  # characters; a name may have megabytes
 
 
 def quote_shell(*words: str) -> str:
-    """Return a command line of ``words``, their control characters as escapes: it is one line wherever it is pasted."""
+    """Return ``words`` as one command line, with control characters as escapes."""
     return shlex.join(map(escape_control, words))
 
 
 def escape_html(text: str) -> str:
-    """Return ``text`` as text or attribute of HTML, SVG or XML, its control characters as escapes."""
+    """Return ``text`` for HTML, SVG or XML, as text or attribute, its control characters as
+    escapes.
+    """
     from html import escape  # start-up: only pages and notebooks need it
 
     return escape(escape_control(text))
 
 
 def quote_markdown(text: str) -> str:
-    """Return ``text`` as a literal code span of Markdown: one line, cut to ``LONGEST_SPAN`` characters."""
+    """Return ``text`` as a code span of Markdown: one line, cut to ``LONGEST_SPAN`` characters."""
     content = shorten(escape_control(shorten(text, LONGEST_SPAN)), LONGEST_SPAN) or " "
     # A span ends at as many backticks as it began with, and loses a blank at both ends.
     fence = "`" * (1 + max(map(len, re.findall("`+", content)), default=0))

@@ -1,6 +1,6 @@
 """Names: keys of parameter records, ``A=B`` pairs, and suggestions for unknown names.
 
-A name identifies nothing in a graph (edges do); these functions only read and build text.
+A name identifies nothing in a graph (edges do).
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ T = TypeVar("T")
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """Split ``arg:conv1_weight`` into ``("arg", "conv1_weight")``, a key without a known prefix into ``("", key)``.
+    """Split ``arg:conv1_weight`` into ``("arg", "conv1_weight")``, a key without a known prefix
+    into ``("", key)``.
 
-    MXNet splits at the first colon, so ``arg:a:b`` names ``a:b``. Unknown prefixes belong to the
-    name (Gluon's bare names may hold colons).
+    MXNet splits at the first colon, so ``arg:a:b`` names ``a:b``. Gluon's bare names may hold
+    colons.
     """
     kind, colon, name = key.partition(":")
     return (kind, name) if colon and kind in RECORD_PREFIXES else ("", key)
@@ -38,13 +39,15 @@ def join_key(kind: str, name: str) -> str:
 
 
 def split_pair(text: str) -> tuple[str, str] | None:
-    r"""Split ``A=B`` at its first ``=``; ``\=`` in the left name stands for ``=``. Return None where there is none."""
+    r"""Split ``A=B`` at its first ``=``; ``\=`` in the left name stands for ``=``. Return None
+    where there is none.
+    """
     match = re.fullmatch(_PAIR, text, re.DOTALL)
     return (match[1].replace("\\=", "="), match[2]) if match else None
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return ``names`` with ``#1``, ``#2``... appended to those that repeat an earlier one."""
+    """Return ``names`` with ``#1``, ``#2``... appended to repetitions."""
     taken, numbers = set(names), dict.fromkeys(names, -1)
     unique = []
     for name in names:
@@ -58,29 +61,23 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 class TakenNames:
-    """Names that are taken, and free ones derived from them: with ``separator`` and a number at the end.
-
-    None is empty.
-    """
+    """Names that are taken, and free ones derived by a separator and a number; none is empty."""
 
     def __init__(self, names: Iterable[str] = (), *, separator: str = "_") -> None:
         self._names, self._separator = set(names), separator
         self._numbers: dict[str, int] = {}
 
     def add(self, name: str) -> None:
-        """Take a name."""
         self._names.add(name)
 
     def take(self, name: str) -> str:
-        """Take ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so
-        on, and return it.
-        """
+        """Take ``name``, or the first free one of ``name_1``, ``name_2``..., and return it."""
         free = self.find_free(name)
         self.add(free)
         return free
 
     def find_free(self, name: str) -> str:
-        """Return ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on."""
+        """Like :meth:`take`, but the name stays free."""
         number = self._numbers.get(name, 0)  # all below are taken
         free = f"{name}{self._separator}{number}" if number else name
         while not free or free in self._names:
@@ -91,9 +88,9 @@ class TakenNames:
 
 
 def find_numbered(name: str, named: Mapping[str, Sequence[T]]) -> T | None:
-    """Return the thing that ``NAME#1`` means, the second of several things named ``NAME``; ``NAME#0`` is the first.
+    """Return the second of several things named ``NAME`` for ``NAME#1``; ``#0`` is the first.
 
-    None where a thing has that very name, or ``NAME`` is not the name of several.
+    None if a thing has that very name, or only one has the name ``NAME``.
     """
     match = None if name in named else _NUMBERED.fullmatch(name)
     same = named.get(match[1], ()) if match else ()
@@ -108,7 +105,7 @@ class KnownPrefixes:
         self._lengths = sorted({len(prefix) for prefix in self._prefixes}, reverse=True)
 
     def find_longest(self, name: str) -> str:
-        """Return the longest prefix that ``name`` begins with; empty where there is none."""
+        """Return the longest prefix that ``name`` begins with, or an empty text."""
         return next(
             (start for length in self._lengths if (start := name[:length]) in self._prefixes), ""
         )
@@ -119,11 +116,10 @@ def find_similar(
 ) -> list[str]:
     """Return up to ``limit`` names of ``known`` that resemble ``name``, each once.
 
-    Names that differ only in case are returned alone. Otherwise names that contain ``name``, in
-    upper or lower case, come first, shortest first where they start with it; then names of similar
+    Names that differ only in case are returned alone. Otherwise names that contain ``name``,
+    ignoring case, come first, shortest first where they start with it; then names of similar
     spelling. Of names with an equal ``key``, such as a node and its output, one is returned. At
-    most 20,000 names are compared by spelling, so that a typing error in a huge graph is answered
-    at once.
+    most 20,000 names are compared by spelling, for speed.
     """
     from difflib import get_close_matches  # not needed for --help
 
@@ -136,7 +132,6 @@ def find_similar(
         [text for text in known if part in text.casefold()] if len(part) >= _SHORTEST_PART else []
     )
     near.sort(key=lambda text: (not text.casefold().startswith(part), len(text)))
-    # Each comparison takes time, and a graph may have 100,000 names.
     near += get_close_matches(name, list(islice(known, _COMPARED)), n=_PER_THING * limit)
     distinct: dict[object, str] = {}
     for text in near:
@@ -145,19 +140,16 @@ def find_similar(
 
 
 def suggest(name: str, known: Collection[str], what: str) -> str:
-    """Return a hint for an unknown name: the names that resemble it, else the first of ``known``.
-
-    ``what`` names their kind.
-    """
+    """Suggest names similar to an unknown one, else the first of ``known``, called ``what``."""
     return did_you_mean(name, known) or (
         f"the {what} are {format_names(known, _LISTED)}" if known else ""
     )
 
 
 def did_you_mean(name: str, known: Collection[str], *, key: Callable[[str], object] = str) -> str:
-    """Return a hint for an unknown name, or an empty string when no known name resembles it; see :func:`find_similar`.
+    """Suggest names similar to an unknown one (:func:`find_similar`); empty if there are none.
 
-    Of names that ``known`` has several times one alone, as ``NAME#1``, is not meant here: the hint says so.
+    ``NAME#1`` is not accepted for one of several things named ``NAME``; the hint explains that.
     """
     match = _NUMBERED.fullmatch(name)
     if match and int(match[2]) < (count := list(known).count(match[1])) > 1:

@@ -1,8 +1,8 @@
 """Patterns over names: globs, ``=name`` for a literal name, ``re:`` for regular expressions.
 
-Matching runs in linear time: regular expressions by re2, and globs (``*``, ``?``, ``[...]``) by a
-search here, because the translation to a standard regular expression backtracks: an expression such
-as ``(a+)+$`` may take longer than anyone waits. re2 comes with graphshare wherever it has a wheel.
+Matching takes linear time, unlike Python's backtracking search for expressions such as ``(a+)+$``:
+re2 (part of an installation where it has a wheel) matches regular expressions, and a search here
+globs (``*``, ``?``, ``[...]``).
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def compile_pattern(pattern: str) -> Matcher:
 
 
 def expand_patterns(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
-    """Return ``values`` by name where some are by pattern: of patterns the last that matches holds,
-    a name before any pattern.
+    """Expand patterns in ``values``. A name takes precedence over patterns, and a later pattern
+    over earlier ones.
 
-    A pattern that matches none of ``names`` stays, as does a name that is not one of them.
+    Keys that match none of ``names`` stay.
     """
     expanded: dict[str, T] = {}
     by_name: dict[str, T] = {}
@@ -65,14 +65,14 @@ Substitution = Callable[[str], "str | None"]
 
 
 def is_literal(pattern: str) -> bool:
-    """Return whether ``pattern`` can match one name only."""
+    """Whether ``pattern`` can match one name only."""
     return pattern.startswith("=") or not (
         pattern.startswith("re:") or any(character in pattern for character in "*?[")
     )
 
 
 def find_literal_ends(pattern: str) -> tuple[str, str]:
-    """Return a prefix and a suffix of every name that ``pattern`` matches; empty where they are not literal."""
+    """Return a prefix and a suffix of every name that ``pattern`` matches; empty if not literal."""
     if pattern.startswith("re:"):
         return "", ""
     parts = re.split(r"[*?\[\]]", pattern)
@@ -80,21 +80,23 @@ def find_literal_ends(pattern: str) -> tuple[str, str]:
 
 
 def compile_substitution(pattern: str, to: str) -> Substitution:
-    """Return a function from a name to its replacement by ``to``, or to None where ``pattern`` does not match.
+    r"""Return a function from a name to its replacement by ``to``, or to None if ``pattern`` does
+    not match.
 
-    For a glob each ``*`` of ``to`` stands for the text that the pattern's next ``*`` matched, and
-    ``{2}`` for the text of its second one; every star but the last matches as little as possible.
-    For a regular expression ``\\1`` stands for group 1. For a literal, ``to`` is used unchanged.
+    For a glob each ``*`` of ``to`` is the text of the pattern's next ``*``, and ``{2}`` the text of
+    its second one; every star but the last matches as little as possible. For a regular expression
+    ``\1`` is group 1. For a literal, ``to`` is used unchanged.
 
     Raises:
-        UsageError: the pattern is not valid (see :func:`compile_pattern`), or ``to`` refers to more than it matches.
+        UsageError: the pattern is not valid (see :func:`compile_pattern`), or ``to`` refers to more
+        than it matches.
     """
     if pattern.startswith("=") or (pattern and is_literal(pattern)):
         literal = pattern.removeprefix("=")
         return lambda name: to if name == literal else None
     if pattern.startswith("re:"):
         return _compile_expression_substitution(pattern[3:], to)
-    # Only to refuse an empty pattern: above, it is not taken for a literal.
+    # Refuse an empty pattern.
     compile_pattern(pattern)
     segments = _split_at_stars(_parse_glob(pattern))
     parts = _parse_template(to, _IN_GLOBS, len(segments) - 1, pattern)
@@ -115,7 +117,7 @@ _IN_EXPRESSIONS = r"(\\\d{1,2})"
 
 
 def _parse_template(to: str, references: str, count: int, pattern: str) -> list[str | int]:
-    """Split ``to`` into literal texts and, between them, numbers (from 0) of the ``count`` matches of ``pattern``."""
+    """Split ``to`` into literal texts and numbers (from 0) of the matches of ``pattern``."""
     parts: list[str | int] = []
     stars = itertools.count()
     for i, piece in enumerate(re.split(references, to)):
@@ -179,7 +181,7 @@ def _parse_glob(pattern: str) -> list[Token]:
 
 
 def _parse_set(inside: str) -> tuple[Range, ...]:
-    """Return the first and last characters of each range; a range may be most of Unicode, so it stays a pair."""
+    """Return the ends of each range: a range may be most of Unicode."""
     ranges: list[Range] = []
     i = 0
     while i < len(inside):
@@ -190,7 +192,7 @@ def _parse_set(inside: str) -> tuple[Range, ...]:
 
 
 class _Segment:
-    """The part of a glob between two stars. It is found in time linear in the name.
+    """The part of a glob between two stars, found in time linear in the name.
 
     A literal segment is found by ``str.find``; one with ``?`` or sets by the bits of all its
     prefixes that match at a place.
@@ -207,7 +209,6 @@ class _Segment:
         self._masks: dict[str, int] = {}
 
     def matches_at(self, name: str, start: int) -> bool:
-        """Return whether the segment matches ``name`` from ``start`` on."""
         if self._literal is not None:
             return name.startswith(self._literal, start)
         return start + self.size <= len(name) and all(
@@ -215,7 +216,6 @@ class _Segment:
         )
 
     def find(self, name: str, start: int) -> int:
-        """Return the first place from ``start`` on where the segment matches; -1 if there is none."""
         if self._literal is not None:
             return name.find(self._literal, start)
         state, last = 0, 1 << (self.size - 1)
@@ -226,7 +226,6 @@ class _Segment:
         return -1
 
     def _mask(self, character: str) -> int:
-        """Return a bit for each token that accepts ``character``."""
         mask = self._masks.get(character)
         if mask is None:
             bits = "".join(
@@ -251,7 +250,7 @@ def _split_at_stars(tokens: Sequence[Token]) -> list[_Segment]:
 
 
 def _match_glob(segments: Sequence[_Segment], name: str) -> list[tuple[int, int]] | None:
-    """Return the start and end of the text that each star matched; None where the name does not match."""
+    """Return the start and end of the text that each star matched; None without a match."""
     first, last = segments[0], segments[-1]
     if len(segments) == 1:
         return [] if first.size == len(name) and first.matches_at(name, 0) else None
@@ -260,8 +259,8 @@ def _match_glob(segments: Sequence[_Segment], name: str) -> list[tuple[int, int]
         return None
     stars, at = [], first.size
     for segment in segments[1:-1]:
-        # The first place is always good enough: it leaves the most room for the segments that follow.
-        # Two stars in a row have an empty segment between them.
+        # The first place leaves the most room for later segments. Two stars in a row have an empty
+        # segment between them.
         place = segment.find(name, at) if segment.size else at
         if place < 0 or place + segment.size > end:
             return None
@@ -271,7 +270,7 @@ def _match_glob(segments: Sequence[_Segment], name: str) -> list[tuple[int, int]
 
 
 class _Expression:
-    """A regular expression that matches whole names; ``groups`` is the number of its groups.
+    """A regular expression that matches whole names, with a number of ``groups``.
 
     Raises:
         UsageError: it is not a regular expression of re2, or re2 is not installed.
@@ -282,13 +281,10 @@ class _Expression:
         self.groups: int = self._compiled.groups
 
     def matches(self, name: str) -> bool:
-        """Return whether the expression matches the whole of ``name``."""
         return self._compiled.fullmatch(_to_text(name)) is not None
 
     def match_groups(self, name: str) -> list[str] | None:
-        """Return the text of each group, empty where it took no part; None where the expression
-        does not match ``name``.
-        """
+        """Return the text of each group, empty for an unused one."""
         match = self._compiled.fullmatch(_to_text(name))
         if match is None:
             return None
@@ -297,7 +293,7 @@ class _Expression:
 
 
 def _to_text(name: str) -> str:
-    """Return ``name`` with a replacement character for each lone surrogate, a byte that is not UTF-8."""
+    """Replace lone surrogates, bytes that are not UTF-8."""
     return name if name.isascii() else re.sub(_SURROGATE, "\ufffd", name)
 
 
@@ -324,7 +320,6 @@ def _compile(text: str) -> Any:
 
 
 def _check_syntax(text: str) -> None:
-    """Refuse a text that no engine accepts, before an engine is asked for."""
     try:
         re.compile(text)
     except (re.error, OverflowError) as error:

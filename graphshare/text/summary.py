@@ -1,6 +1,6 @@
-"""Short texts of large objects: ``repr`` in one line, and in notebooks a title, facts and tables in HTML.
+"""Short texts of large objects: ``repr`` in one line, and HTML for notebooks.
 
-Objects that refer to whole graphs or arrays must not print them; all text is escaped and cut.
+Whole graphs or arrays must not be printed; all text is escaped and cut.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ LONGEST_SUMMARY = 120
 
 
 class ShortRepr:
-    """A base class for records whose fields are too large to print: ``<Graph: 31 nodes, 1 head>``."""
+    """A base class for records whose fields are too large to print:
+    ``<Graph: 31 nodes, 1 head>``.
+    """
 
     __slots__ = ()
 
     def _summary(self) -> str:
-        """Return the text after the name of the class: the verdict, or short fields and the sizes of others."""
+        """Return the verdict, or short fields and the sizes of others."""
         verdict = getattr(self, "verdict", None)
         if isinstance(verdict, str):
             return verdict
@@ -36,7 +38,7 @@ class ShortRepr:
 
 
 def _describe(name: str, value: object) -> str:
-    """Return a field in a few words; empty if it is empty or has neither a short value nor a size."""
+    """Return a field in a few words; empty without a short value or a size."""
     if isinstance(value, str):
         return f"{name}={quote_name(value)}" if value else ""
     if isinstance(value, (int, float)):
@@ -56,7 +58,7 @@ LONGEST_CELL = 200  # characters
 
 
 class Table(NamedTuple):
-    """Rows under titles; those after the first ``MOST_ROWS`` are counted only."""
+    """Rows under titles; only the first ``MOST_ROWS`` are shown."""
 
     titles: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -65,7 +67,7 @@ class Table(NamedTuple):
 def format_html(
     title: str, *, facts: Sequence[tuple[str, str]] = (), tables: Sequence[Table] = ()
 ) -> str:
-    """Return a summary as an HTML element; facts and tables that are empty are left out."""
+    """Return a summary as an HTML element, without empty facts and tables."""
     return "".join(_format_parts(title, facts, tables))
 
 
@@ -105,5 +107,5 @@ def _format_table(table: Table) -> Iterator[str]:
 
 def escape_text(text: str) -> str:
     """Return ``text`` as HTML, cut, its control characters as escapes."""
-    # Cut before it is escaped, because a name may have megabytes, and after, because escapes are longer.
+    # Names may have megabytes, so they are cut before escaping; escapes are longer, so also after.
     return escape_html(shorten(escape_control(shorten(text, LONGEST_CELL)), LONGEST_CELL))

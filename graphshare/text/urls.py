@@ -1,16 +1,16 @@
-"""URLs as texts: which paths are URLs, their parts, and the removal of credentials from texts for people.
+"""URLs as texts: their recognition, their parts, and the removal of credentials.
 
 A chain such as ``zip://nin-symbol.json::s3://models/nin.zip`` names a file in an archive; its name
-and its folder come from the first link. The query of an ``http`` URL (``?signature=...``) belongs
-to no name and stays at the end.
+and folder come from the first link. The query of an ``http`` URL (``?signature=...``) stays at the
+end.
 """
 
 from __future__ import annotations
 
 import re
 
-# Patterns are compiled when they are used first: most commands see no URL. Bounds keep the time
-# linear: messages quote names from files, and those may contain anything.
+# Compiled on first use: most commands see no URL. Bounds keep the time linear, because messages
+# quote any names from files.
 _URL = r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://"
 _LINK = r"(?s)((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)"
 _CREDENTIALS = r"(://)[^/@\s'\"]{0,999}@"
@@ -26,12 +26,14 @@ _MOST_QUOTED = 8  # times that a name may be percent-encoded
 
 
 def is_url(path: str) -> bool:
-    """Return whether a path is a URL: a scheme of two letters or more, then ``://``. A ``file://`` path is one, too."""
+    """Whether a path is a URL (also ``file://``): a scheme of two letters or more, then ``://``."""
     return "://" in path and re.match(_URL, path) is not None
 
 
 def find_scheme(url: str) -> str:
-    """Return the scheme of a URL, or of the first link with ``://`` in a chain, in lower case; empty for a path."""
+    """Return the lower-case scheme of a URL, or of the first link with ``://``; empty for a
+    path.
+    """
     match = re.match(_URL, url)
     return match[1].lower() if match else ""
 
@@ -45,8 +47,8 @@ def redact(text: str) -> str:
 
 
 def hide_secrets(text: str, url: str) -> str:
-    """Return a text without the credentials and the query of ``url``, in every form in which other
-    packages quote them.
+    """Remove credentials and query of ``url`` from a text, in every form that other packages
+    quote.
     """
     for secret in re.findall(_SECRETS, url):
         for part in (secret, *re.split(r"[:&=]", secret)):
@@ -56,8 +58,8 @@ def hide_secrets(text: str, url: str) -> str:
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """Return the part before the last name of a URL, with its slash, that name, and the rest: a
-    query, further links.
+    """Split a URL after the last slash and after the last name; the rest is a query or further
+    links.
     """
     match = re.fullmatch(_LINK, url)
     if match is None:
@@ -79,7 +81,7 @@ def join_url(folder: str, name: str) -> str:
 
 
 def leaves_folder(name: str) -> bool:
-    """Return whether a name at the URL of a folder may lead out of it, however often it is unquoted."""
+    """Whether a name at a folder's URL may lead out of it, however often it is unquoted."""
     from urllib.parse import unquote  # start-up: only URLs need it
 
     for _ in range(_MOST_QUOTED):

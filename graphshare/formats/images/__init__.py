@@ -1,1 +1,1 @@
-"""Images as values of inputs: read by Pillow (the extra ``images``) and prepared as a network needs them."""
+"""Images as values of inputs: read by Pillow (the extra ``images``) and prepared for a network."""

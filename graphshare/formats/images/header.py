@@ -1,7 +1,7 @@
 """Read the header of an image file; no pixel is decoded.
 
-Files are recognized by their first bytes. Pillow reads the formats of ``FORMATS`` alone: others
-start programs or are rare.
+Files are recognized by their first bytes. Pillow reads only ``FORMATS``: others start programs or
+are rare.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SIDEWAYS = 5  # from this orientation on height and width change places
 
 
 class ImageHeader(msgspec.Struct, frozen=True):
-    """An image file: its height and width when it is upright, and the orientation of its EXIF data, from 1 to 8."""
+    """An image file: height and width when upright, and its EXIF orientation, from 1 to 8."""
 
     path: str
     height: int
@@ -40,21 +40,20 @@ class ImageHeader(msgspec.Struct, frozen=True):
 
     @property
     def is_turned(self) -> bool:
-        """Return whether the pixels must be turned or mirrored to be upright."""
+        """Whether the pixels must be turned or mirrored to be upright."""
         return self.orientation != 1
 
 
 def read_start(path: str, *, endings: tuple[str, ...] = ENDINGS) -> bytes:
-    """Return the first bytes of a file; ``is_image`` recognizes its kind by them.
-
-    Raises InputError when it cannot be read.
+    """Return the first bytes of a file, for ``is_image``. Raises InputError when it cannot be
+    read.
     """
     with open_source(path, endings=endings) as source:
         return source.read_at(0, min(12, source.size))
 
 
 def read_header(path: str) -> ImageHeader:
-    """Return the header of an image file; no pixel is decoded.
+    """Return the header of an image file.
 
     Raises:
         InputError: the file cannot be read, is damaged, or has too many pixels.
@@ -67,10 +66,10 @@ def read_header(path: str) -> ImageHeader:
         orientation = image.getexif().get(_ORIENTATION) if has_exif else None
         turn = orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
         if image.format in TURNED_BY_PILLOW and turn != 1:
-            # Older versions of Pillow (10, not 13) state the upright size of a TIFF only after they have decoded it.
+            # Pillow 10 (not 13) states a TIFF's upright size only after decoding it.
             image.load()
         width, height = image.size
-        # Others are turned by graphshare, so that their size has to be turned here.
+        # graphshare turns the others itself.
         if turn >= _SIDEWAYS and image.format not in TURNED_BY_PILLOW:
             width, height = height, width
     return ImageHeader(path, height, width, turn)
@@ -78,11 +77,8 @@ def read_header(path: str) -> ImageHeader:
 
 @contextmanager
 def open_image(path: str) -> Iterator[Image]:
-    """Open an image file with Pillow, for a ``with`` block that decodes its pixels.
-
-    Raises:
-        InputError: the file cannot be read, is damaged, or has too many pixels.
-        RefusedError: Pillow is not installed.
+    """Open an image file with Pillow, for a ``with`` block that decodes its pixels. Raises as
+    :func:`read_header`.
     """
     try:
         from PIL import Image  # an optional package, and slow to import

@@ -1,4 +1,4 @@
-"""Images as the value of an input: files, opened and checked, whose pixels are decoded when the array is wanted."""
+"""Image files as an input's value: checked first, decoded when the array is wanted."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _SKIPPED = "not images, and left out of {}: {}"
 
 
 class Images(ShortRepr):
-    """Images that are prepared alike: a sequence, and on request an array (N, C, H, W) or (N, H, W, C) of float32.
+    """Images that are prepared alike: a sequence, and a float32 array (N, C, H, W) or (N, H, W, C).
 
-    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the
-    files, ``notes`` list the decisions made for the user.
+    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``notes`` are
+    decisions made for the user.
     """
 
     __slots__ = ("_headers", "notes", "settings")
@@ -60,12 +60,10 @@ class Images(ShortRepr):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the files, in order."""
         return tuple(header.path for header in self._headers)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of the array."""
         height, width = size_of_result(self._headers[0], self.settings) if self._headers else (0, 0)
         channels = COLORS[self.settings.color]
         sides = (
@@ -79,19 +77,16 @@ class Images(ShortRepr):
         return len(self._headers)
 
     def __getitem__(self, index: int | slice) -> Images:
-        # The notes are about the whole batch, and do not go with a part.
+        # The notes are about the whole batch, not a part.
         chosen = self._headers[index]
         return Images((chosen,) if isinstance(chosen, ImageHeader) else chosen, self.settings)
 
     def take(self, indices: Iterable[int]) -> Images:
-        """Return the images of these indices, some perhaps several times."""
+        """Return the images of these indices; indices may repeat."""
         return Images([self._headers[index] for index in indices], self.settings)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the prepared pixels.
-
-        Raises InputError where files are damaged, RefusedError where they are too many.
-        """
+        """Raises InputError for damaged files, RefusedError for too many."""
         from graphshare.formats.images.pixels import read_batch  # start-up: numpy
 
         size = 4
@@ -115,7 +110,7 @@ class Images(ShortRepr):
 
 
 def describe_images(feeds: Mapping[str, Any]) -> list[str]:
-    """Return for each input that is fed with images their number and shape, and the decisions made for the user."""
+    """Describe the images that feed inputs, and the decisions made for the user."""
     lines = []
     for name, value in feeds.items():
         if isinstance(value, Images):
@@ -131,7 +126,7 @@ def describe_images(feeds: Mapping[str, Any]) -> list[str]:
 
 @contextmanager
 def suggest_preparation(feeds: Mapping[str, Any]) -> Iterator[None]:
-    """Add a hint to refusals at a node that have none: the shape of the images, and the options that change it."""
+    """Add a hint to refusals at a node: the images' shape, and the options that change it."""
     try:
         yield
     except RefusedError as error:
@@ -159,11 +154,11 @@ def list_image_files(feeds: Mapping[str, Any]) -> list[str]:
 
 
 def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
-    """Open image files, and those in folders, in order of their names, as one batch.
+    """Open image files, and those in folders by name, as one batch.
 
     Raises:
         InputError: files that are missing, damaged or no images; all are listed.
-        RefusedError: Pillow is not installed, or the images give arrays of different sizes.
+        RefusedError: Pillow is not installed, or the images give different sizes.
     """
     notes = list(settings.notes)
     files: list[str] = []
@@ -195,7 +190,7 @@ def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
 
 
 def _list_folder(path: str, notes: list[str]) -> list[str]:
-    """Return the images in a folder by name, without hidden files and folders; add a note on other files.
+    """Return the images in a folder by name, without hidden files; add a note on other files.
 
     Raises:
         InputError: the folder cannot be read, or holds no image.
@@ -213,7 +208,7 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
     for name in names:
         file = join(path, name)
         try:
-            # A file with the name of an image that is not one is damaged: it must be reported, not left out.
+            # A file named like an image that is not one must be reported as damaged.
             (
                 images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others
             ).append(file)
@@ -228,7 +223,9 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
 
 
 def _check_sizes(headers: Sequence[ImageHeader], settings: ImageSettings) -> None:
-    """Refuse images that are too small for the crop, too large after the resize, or of another size than the first."""
+    """Refuse images too small for the crop, too large after the resize, or unlike the first in
+    size.
+    """
     faults: dict[str, list[Fault]] = {}
     wanted = size_of_result(headers[0], settings)
     for header in headers:
@@ -252,7 +249,7 @@ def _check_sizes(headers: Sequence[ImageHeader], settings: ImageSettings) -> Non
 
 
 def _shorten(faults: Sequence[Fault], hint: str) -> list[Fault]:
-    """Return the first faults of a kind, and how many more there are: a folder may hold thousands of images."""
+    """Only count the later faults: a folder may hold thousands of images."""
     more = len(faults) - _LISTED
     return [
         *faults[:_LISTED],
@@ -265,7 +262,7 @@ def _shorten(faults: Sequence[Fault], hint: str) -> list[Fault]:
 
 
 def _size(size: tuple[int, int]) -> str:
-    """Return a size in words, because images are written width first, and shapes height first."""
+    """Images are written width first, shapes height first."""
     return f"{size[1]} wide, {size[0]} high"
 
 

@@ -1,8 +1,8 @@
 """Pixels as arrays: decode, turn upright, resize, crop, normalize, stack.
 
-``resize_as_mxnet`` is bilinear as ``mx.image.imresize`` and OpenCV's ``resize`` are: each pixel of
-the result is interpolated between its four nearest neighbours, in fixed-point numbers, for all
-sizes. Pillow's filters take in all pixels that a pixel of a smaller result covers.
+``resize_as_mxnet`` is bilinear like ``mx.image.imresize`` and OpenCV's ``resize``: all sizes are
+interpolated between the four nearest neighbours, in fixed-point numbers. Pillow's filters average
+all covered pixels when shrinking.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TURNS = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
-"""The operation of Pillow that turns an image of each EXIF orientation upright."""
+"""Pillow's operation that turns an image of each EXIF orientation upright."""
 
 
 def read_batch(headers: Sequence[ImageHeader], settings: ImageSettings) -> NDArray[np.float32]:
@@ -61,9 +61,7 @@ def read_batch(headers: Sequence[ImageHeader], settings: ImageSettings) -> NDArr
 
 
 def normalize(pixels: Pixels, settings: ImageSettings) -> NDArray[np.float32]:
-    """Return ``(pixel - mean) * scale / std`` of pixels (H, W, C) in red, green, blue, with the
-    channels in their order.
-    """
+    """Return ``(pixel - mean) * scale / std`` of RGB pixels (H, W, C), with reordered channels."""
     result = pixels.astype(np.float32)
     if any(settings.mean):
         result -= np.asarray(settings.mean, np.float32)
@@ -75,7 +73,7 @@ def normalize(pixels: Pixels, settings: ImageSettings) -> NDArray[np.float32]:
 
 
 def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
-    """Return pixels (H, W, C) as (``height``, ``width``, C), bit for bit as ``mx.image.imresize(..., interp=1)``."""
+    """Resize pixels (H, W, C), bit for bit as ``mx.image.imresize(..., interp=1)``."""
     rows, columns = pixels.shape[:2]
     if (rows, columns) == (height, width):
         return pixels
@@ -89,9 +87,6 @@ def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
     flat = pixels.reshape(rows * columns, -1)
 
     def interpolate_row(row: NDArray[Any]) -> NDArray[Any]:
-        """Return one of the two rows between which each row of the result lies; only the pixels
-        that count are touched.
-        """
         start = row[:, None] * columns
         across: NDArray[Any] = (
             flat.take(start + left, axis=0) * before[:, None]
@@ -99,7 +94,7 @@ def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
         )
         return across >> 4
 
-    # These shifts are the same as in OpenCV's second pass: 22 bits of weights go in steps of 4, 16 and 2.
+    # The shifts of OpenCV's second pass: 22 bits of weights go in steps of 4, 16 and 2.
     down = (above[:, None, None] * interpolate_row(top) >> 16) + (
         below[:, None, None] * interpolate_row(bottom) >> 16
     )
@@ -108,9 +103,7 @@ def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
 
 
 def _neighbours(size: int, target: int) -> tuple[NDArray[Any], ...]:
-    """Return for each position of a result its two neighbours along an axis, and their weights of
-    ``1 << 11`` together.
-    """
+    """Return each position's two neighbours along an axis, and their weights (sum ``1 << 11``)."""
     position = ((np.arange(target) + 0.5) * (size / target) - 0.5).astype(np.float32)
     first = np.floor(position).astype(np.int64)
     fraction = position - first.astype(np.float32)
@@ -122,7 +115,7 @@ def _neighbours(size: int, target: int) -> tuple[NDArray[Any], ...]:
 
 
 def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:
-    """Return the pixels (H, W, C) of a file, upright and resized, C being red, green and blue, or gray."""
+    """Return the pixels (H, W, C) of a file, upright and resized, in RGB or gray."""
     from PIL import Image  # an optional package
 
     height, width = size_before_crop(header, settings)
@@ -131,7 +124,7 @@ def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:
         image.draft(mode, image.size)  # a JPEG decodes to gray by itself, as it does for OpenCV
         decoded: Image.Image = image
         if decoded.mode.startswith("I;16"):
-            # Pillow would clip 16 bits at 255; MXNet uses OpenCV, and OpenCV keeps the high byte.
+            # Pillow would clip 16 bits at 255; MXNet's OpenCV keeps the high byte.
             decoded = Image.fromarray((np.asarray(decoded) >> 8).astype(np.uint8))
         decoded = decoded.convert(mode)
         if header.is_turned and image.format not in TURNED_BY_PILLOW:
@@ -148,7 +141,6 @@ def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:
 
 
 def _cut(pixels: Pixels, header: ImageHeader, settings: ImageSettings) -> Pixels:
-    """Return the centre of the pixels, of the size that is asked for."""
     top, left = crop_corner(header, settings)
     height, width = size_of_result(header, settings)
     return pixels[top : top + height, left : left + width]

@@ -1,7 +1,6 @@
 """The preparation of images as the input of a network: sizes, numbers, channels and layout.
 
-Presets are the preparation that published models expect, each with the source of its numbers. The
-sizes of an image while it is prepared are computed as in MXNet, from its header.
+Presets match published models. Sizes are computed as in MXNet, from the image's header.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from graphshare.text.names import did_you_mean
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """``settings`` are fields of ``ImageSettings``; ``models`` names the models that need them,
-    ``source`` their origin.
+    """``settings`` are fields of ``ImageSettings``, with the ``models`` that need them and their
+    ``source``.
     """
 
     models: str
@@ -77,12 +76,12 @@ _CHOICES = {"color": tuple(COLORS), "layout": LAYOUTS, "interpolation": INTERPOL
 
 
 class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The preparation of an image: resize, crop at the centre, then ``(pixel - mean) * scale /
-    std``, pixels from 0 to 255.
+    """The preparation of an image: resize, crop at the centre, then
+    ``(pixel - mean) * scale / std``, pixels from 0 to 255.
 
     ``resize`` is the length of the shorter side, or (height, width); ``crop`` is (height, width).
-    ``mean`` and ``std`` have one number for all channels or one each for red, green and blue, in
-    this order for every order of channels in the result.
+    ``mean`` and ``std`` have one number, or one each for red, green and blue, in this order even
+    for ``bgr``.
     """
 
     resize: int | tuple[int, int] | None = None
@@ -96,7 +95,6 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on numbers that look like a mistake."""
         if any(self.mean) and all(-1 <= value <= 1 for value in self.mean):
             return (
                 (
@@ -110,10 +108,10 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
 def make_settings(
     preset: str | None = None, options: Mapping[str, Any] | None = None
 ) -> ImageSettings:
-    """Return the settings of ``preset`` with those ``options`` by name (None: not given) in their place.
+    """Return the settings of ``preset``, replaced by ``options`` by name unless None.
 
     Raises:
-        UsageError: an unknown preset, or values that do not make sense; all are listed.
+        UsageError: an unknown preset, or invalid values; all are listed.
     """
     stated = {name: value for name, value in (options or {}).items() if value is not None}
     faults = []
@@ -128,13 +126,11 @@ def make_settings(
 
 
 def _is_size(size: object) -> bool:
-    """Return whether a setting is the length of a side, or of both."""
     sides = size if isinstance(size, tuple) else (size,)
     return bool(sides) and all(isinstance(side, int) and 0 < side <= MAX_SIDE for side in sides)
 
 
 def _check(values: Mapping[str, Any]) -> list[Fault]:
-    """Return a fault for each value that does not make sense."""
     faults = []
     for name, choices in _CHOICES.items():
         if name in values and values[name] not in choices:
@@ -176,7 +172,9 @@ def _check_numbers(name: str, numbers: Sequence[float], channels: int) -> Iterat
 
 
 def size_before_crop(header: ImageHeader, settings: ImageSettings) -> tuple[int, int]:
-    """Return height and width after the resize. The longer side is rounded down, as ``mx.image.resize_short`` does."""
+    """Return height and width after the resize. The longer side is rounded down, as in
+    ``mx.image.resize_short``.
+    """
     size = settings.resize
     if size is None:
         return header.height, header.width
@@ -193,6 +191,8 @@ def size_of_result(header: ImageHeader, settings: ImageSettings) -> tuple[int, i
 
 
 def crop_corner(header: ImageHeader, settings: ImageSettings) -> tuple[int, int]:
-    """Return the first row and column of the crop, rounded down; below 0 where the image is too small for it."""
+    """Return the first row and column of the crop, rounded down; below 0 if the image is too
+    small.
+    """
     before, after = size_before_crop(header, settings), size_of_result(header, settings)
     return (before[0] - after[0]) // 2, (before[1] - after[1]) // 2

@@ -1,7 +1,6 @@
-"""Decode the bytes of a symbol file to a checked JSON document, before anything is linked.
+"""Decode a symbol file to a checked JSON document with keys in order, before anything is linked.
 
-It is a typed decode that keeps the order of keys. Where it fails,
-:mod:`graphshare.formats.mxnet.tolerant` reads the bytes.
+If this typed decode fails, :mod:`graphshare.formats.mxnet.tolerant` reads the bytes.
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ from graphshare.progress import Advance, noop_progress
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 Triple = Annotated[tuple[Id, ...], msgspec.Meta(min_length=2, max_length=3)]
-# One type for the values of every key: a typed dict of known keys would lose the unknown ones and
-# the order. Which key may hold which of these is checked while linking, where each value is looked
-# at anyway.
+# One type for the values of all keys: a typed dict would lose unknown keys and the order. Linking
+# checks each value against its key.
 NodeRecord = dict[str, str | int | dict[str, str] | list[Triple | Id | dict[str, Any]]]
 GraphRecord = dict[str, list[NodeRecord | Triple | Id] | dict[str, Any] | str | int]
 
@@ -42,8 +40,8 @@ NODE_KEYS = frozenset(
 )
 GRAPH_KEYS = frozenset(("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"))
 TVM_OP = "tvm_op"
-# TVM's graph executor keeps lists in the graph's attributes, with an element for each output of
-# each node. A rewrite that moves nodes would break them, and MXNet has no operator ``tvm_op``.
+# TVM's graph executor keeps an element for each output in these lists, so a rewrite would break
+# them. MXNet has no operator ``tvm_op``.
 _TVM_LISTS = frozenset(("storage_id", "dltype", "device_index"))
 MAX_NESTING = 64
 _LISTS_OF_IDS = ("arg_nodes", "node_row_ptr")
@@ -51,8 +49,8 @@ _LISTS_OF_IDS = ("arg_nodes", "node_row_ptr")
 _decoder = msgspec.json.Decoder(GraphRecord)
 _chunk_decoder = msgspec.json.Decoder(list[NodeRecord])
 
-# MXNet's layout lets a large file be decoded piece by piece, without a million records in memory at once: a line break
-# cannot stand inside a string, so these texts stand between nodes of the outermost graph and nowhere else.
+# MXNet's layout lets a large file be decoded in pieces, to save memory: a line break cannot stand
+# inside a string, so these texts only occur between nodes of the outermost graph.
 _OPENING = b'{\n  "nodes": [\n    {'
 _BETWEEN = b"\n    }, \n    {"
 _CLOSING = b'\n    }\n  ], \n  "'
@@ -61,8 +59,7 @@ _CHUNK = 1 << 18  # bytes
 
 
 _AFTER_NODE = rb"[ \t\n\r]*(?:,[ \t\n\r]*(?=\{)|(?=\]))"
-# A number, a word or a string is JSON, too, and the message says so instead of calling the file's kind unknown.
-# The keys of a graph object, including the keys in files from 2015.
+# Scalars are JSON too, and the message says so.
 _GRAPH_KEY = rb"(?:\xef\xbb\xbf)?\s*\{\s*\"(?:nodes|arg_nodes|node_row_ptr|heads|attrs)\"\s*:"
 _SCALAR = rb"\s*(?:[-+.0-9eE]+|true|false|null|\"[^\"]*\")\s*\Z"
 
@@ -70,7 +67,7 @@ Records = Iterable[dict[str, Any]]
 
 
 def begins_like_json(start: bytes) -> bool:
-    """Return whether a text that starts so may be JSON; an empty text, and one after a byte order mark, may be too."""
+    """Whether a text with this start may be JSON, even if empty or after a byte order mark."""
     first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if b"\0" in start[:4]:  # UTF-16
         return False
@@ -78,12 +75,12 @@ def begins_like_json(start: bytes) -> bool:
 
 
 def begins_like_graph(start: bytes) -> bool:
-    """Return whether a text begins with an object whose first key is a graph's; other formats have other keys first."""
+    """Whether a text begins with an object whose first key is only a graph's."""
     return re.match(_GRAPH_KEY, start) is not None
 
 
 def nodes_span(data: Buffer) -> tuple[int, int] | None:
-    """Return where the nodes of a large file in MXNet's layout are, first brace to last; None for other files."""
+    """Return where a large file in MXNet's layout has its nodes, first brace to last."""
     if len(data) < 2 * _CHUNK or data[: len(_OPENING)] != _OPENING:
         return None
     end = data.rfind(_CLOSING)
@@ -91,7 +88,7 @@ def nodes_span(data: Buffer) -> tuple[int, int] | None:
 
 
 def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
-    """Return the graph object without its nodes, values typed but not yet checked against their keys.
+    """Return the graph object without its nodes; values are not yet checked against their keys.
 
     Raises:
         ValueError: the text is not a symbol file, or breaks the rules of strict JSON.
@@ -101,7 +98,7 @@ def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
 
 
 class PlainRecord(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A node with the keys of nearly every node and no others. ``attrs`` is the text of the map, or empty."""
+    """A node with only the usual keys. ``attrs`` is the text of the map, or empty."""
 
     op: str
     name: str
@@ -110,11 +107,11 @@ class PlainRecord(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class PlainOldRecord(PlainRecord, rename={"attrs": "attr"}, gc=False):
-    """The same of a file from before 1.0."""
+    """A node of a file from before 1.0."""
 
 
 class PlainOldestRecord(PlainRecord, rename={"attrs": "param"}, gc=False):
-    """The same of a file from 2015."""
+    """A node of a file from 2015."""
 
 
 PLAIN_RECORDS: dict[str, type[PlainRecord]] = {
@@ -135,7 +132,7 @@ class PlainEnds(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_plain_ends(data: Buffer, span: tuple[int, int] | None) -> PlainEnds:
-    """Return variables and heads; ``span`` is where the nodes of a large file are.
+    """Return variables and heads; ``span`` locates the nodes of a large file.
 
     Raises ValueError as :func:`parse_frame`.
     """
@@ -150,13 +147,13 @@ def parse_plain_nodes(
     after: int = 0,
     advance: Advance = noop_progress,
 ) -> Iterable[PlainRecord]:
-    """Return the nodes of a file whose attributes have the key ``attr_key``; ``span`` is their place in a large file.
+    """Return the nodes of a file with attributes under ``attr_key``; ``span`` locates them in a
+    large file.
 
-    ``after`` leaves out the nodes up to a place where one must end. ``advance`` receives numbers of
-    bytes, here as below.
+    A node must end at ``after``; earlier ones are skipped. ``advance`` receives numbers of bytes.
 
     Raises:
-        ValueError: the text is not a symbol file, or holds what strict JSON forbids; also while the records are taken.
+        ValueError: as :func:`parse_frame`; also while the records are taken.
     """
     record = PLAIN_RECORDS[attr_key]
     if span is None:
@@ -168,14 +165,13 @@ def parse_plain_nodes(
 def parse_bare_nodes(
     data: Buffer, span: tuple[int, int], advance: Advance = noop_progress
 ) -> Iterable[PlainRecord]:
-    """Return the nodes of a large file that have the usual keys in the usual order; the first piece shows the order.
+    """Return the nodes of a large file whose keys are usual and in the usual order.
 
     Raises:
-        ValueError: there are others, or :func:`parse_nodes` would raise it; also while the records are taken.
+        ValueError: there are others, or as :func:`parse_nodes`; also while the records are taken.
     """
-    # Structs do not keep the order of keys, but the forms of nodes need it. A later node in another
-    # order is noticed when the file is written: its text then differs from the layout's, and is
-    # kept (layout.py).
+    # Structs lose the order of keys. A later node in another order is noticed on writing: its text
+    # then differs from the layout's, and is kept (layout.py).
     first = next(_chunks(data, *span, _chunk_decoder, noop_progress), [])
     if not _USUAL_KEYS.issuperset(map(tuple, first)):
         raise ValueError("keys are not in MXNet's order")
@@ -209,37 +205,37 @@ _ends_decoder = msgspec.json.Decoder(PlainEnds)
 
 def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
     frame = data[: span[0]] + data[span[1] :]
-    # If a key repeats, the last one counts; it may not be the one that was cut out.
+    # If a key repeats, the last one counts, perhaps not the one that was cut out.
     if frame.count(b'"nodes"') != 1:
         raise ValueError("nodes stand in two places")
     return frame
 
 
 def parse_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noop_progress) -> Records:
-    """Return the records of the nodes in ``span`` while they are decoded, a piece of the text at a time.
+    """Decode the records of the nodes in ``span``, a piece of the text at a time.
 
     Raises:
-        ValueError: the text is not a symbol file, or holds what strict JSON forbids; also while the records are taken.
+        ValueError: as :func:`parse_frame`; also while the records are taken.
     """
     return _in_chunks(data, span, 0, _chunk_decoder, advance)
 
 
 def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the graph object and its node records, values typed but not yet checked against their keys.
+    """Return the graph object and its node records; values are not yet checked against their keys.
 
     Raises:
-        ValueError: the text is not a symbol file, or holds what strict JSON forbids.
+        ValueError: as :func:`parse_frame`.
     """
     graph_object: dict[str, Any] = _decoder.decode(data)
     return graph_object, graph_object["nodes"]
 
 
 def check_kinds(graph_object: Mapping[str, Any]) -> None:
-    """Check the values of a graph object against their keys: the typed decode does not.
+    """Check the values of a graph object against their keys, after the typed decode.
 
     Raises:
         TypeError: a key has a value that only another key may have.
-        InputError: a value of a key without a meaning here is nested deeper than ``MAX_NESTING``.
+        InputError: a value of an unknown key is nested deeper than ``MAX_NESTING``.
     """
     for key in ("nodes", "arg_nodes", "node_row_ptr", "heads"):
         values = graph_object.get(key, [])
@@ -255,17 +251,13 @@ def check_kinds(graph_object: Mapping[str, Any]) -> None:
 
 
 def is_tvm_graph(graph_object: Mapping[str, Any], ops: Iterable[str]) -> bool:
-    """Return whether a graph object with the operators ``ops`` is one of TVM's graph executor."""
+    """Whether a graph object with the operators ``ops`` is one of TVM's graph executor."""
     attrs = graph_object.get("attrs")
     return (isinstance(attrs, Mapping) and not _TVM_LISTS.isdisjoint(attrs)) or TVM_OP in ops
 
 
 def check_nesting(values: Iterable[Any]) -> None:
-    """Refuse values that are nested deeper than ``MAX_NESTING``.
-
-    Raises:
-        InputError: one is.
-    """
+    """Raise InputError for values that are nested deeper than ``MAX_NESTING``."""
     level = [value for value in values if isinstance(value, (dict, list, tuple))]
     for _ in range(MAX_NESTING):
         inner = chain.from_iterable(
@@ -286,7 +278,7 @@ def _in_chunks(
 ) -> Iterator[_Record]:
     start, end = span
     if after:
-        # _BETWEEN begins at the brace that ends a node, and ends with the brace of the next one.
+        # _BETWEEN begins with the brace that ends a node, and ends with the next node's brace.
         start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
         if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
             raise ValueError("no node ends there")

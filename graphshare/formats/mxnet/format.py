@@ -1,6 +1,4 @@
-"""Symbol JSON as a model format: parameters are in a separate file, operators are known, keys of
-nodes show the generation.
-"""
+"""Symbol JSON as a model format: parameters are in a separate file, operators are known."""
 
 from __future__ import annotations
 
@@ -70,10 +68,11 @@ class MxnetLayout(Layout):
     """The layouts of symbol files."""
 
     def relayout(self, graph: Graph, layout: str | None) -> Graph:
-        """Return ``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
+        """Return ``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its
+        layout.
 
-        A requested layout starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
-        strings that MXNet can read.
+        A requested layout has plain line ends, a final newline for ``indent:N`` only, and strings
+        that MXNet can read.
 
         Raises:
             UsageError: there is no such layout.
@@ -129,7 +128,7 @@ class MxnetFormat(ModelFormat):
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
         params: dict[str, dict[int, str]] = {}
-        # MXNet's own file comes first: if several files have one epoch, the first one is listed.
+        # MXNet's own file comes first: of several files with one epoch, the first is listed.
         for name in sorted(names, key=lambda name: (not name.endswith(".params"), name)):
             root, suffix = os.path.splitext(name)
             if (
@@ -163,9 +162,7 @@ class MxnetFormat(ModelFormat):
         return stage_graph(graph, target, stage)
 
     def list_spellings(self, graph: Graph) -> Iterator[Graph]:
-        """Yield the graph with each way to escape strings: a rename writes them as MXNet does, even
-        if its source differs.
-        """
+        """A rename always writes strings as MXNet does, so every way to escape them counts."""
         yield graph
         yield from (restyle(graph, escapes=escapes) for escapes in ("mxnet", "json", "ascii"))
 
@@ -176,7 +173,7 @@ class MxnetFormat(ModelFormat):
         return recognize_generation(graph)
 
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
-        """Yield the keys of graphs and of nodes that ``graph`` does not have; attributes are compared node by node."""
+        """Yield keys that ``graph`` lacks; attributes are compared node by node."""
         yield from _account_graph_keys(graph, dict.fromkeys(source for source, _ in origins))
         yield from _account_node_keys(
             [pair for _, images in origins for pair in images.items() if pair[0].extra]
@@ -220,7 +217,7 @@ def _account_graph_keys(graph: Graph, sources: Iterable[Graph]) -> Iterator[Remo
 
 
 def _account_node_keys(pairs: Collection[tuple[Node, Node]]) -> Iterator[RemovedMessage | Fault]:
-    """Yield the keys that images lack; an image of several nodes does not count, because it has the keys of one."""
+    """An image of several nodes has the keys of one, so it does not count."""
     origin_counts = Counter(image for _, image in dict.fromkeys(pairs))
     for node, image in pairs:
         for key in (
@@ -262,7 +259,7 @@ def _format_value(value: Any) -> str:
 FORMAT = MxnetFormat()
 
 
-# Oldest last: a file may mix keys, and the oldest one present shows the program that wrote it.
+# Oldest last: a file may mix keys, and the oldest shows the program that wrote it.
 _BY_KEY = (
     ("param", "2015 (StaticGraph, up to 0.8)"),
     ("attr", "0.9 (NNVM, 0.9 to 0.12)"),
@@ -273,8 +270,8 @@ _BY_KEY = (
 def recognize_generation(graph: Graph) -> str:
     """Return which generation of MXNet wrote a file like this one.
 
-    ``param`` came with the first format and went with NNVM (0.9). NNVM wrote ``attr`` until 1.0
-    renamed it ``attrs``. A file without attributes is dated by its version.
+    NNVM (0.9) replaced ``param`` by ``attr``, renamed ``attrs`` in 1.0. A file without attributes
+    is dated by its version.
     """
     keys = {key for node in graph.nodes if node.form is not None for key in node.form.keys}
     for key, name in _BY_KEY:
@@ -285,7 +282,7 @@ def recognize_generation(graph: Graph) -> str:
 
 
 def shows_generation(graph: Graph) -> bool:
-    """Return whether the nodes show the generation: a few variables without attributes do not."""
+    """Whether the nodes show the generation: a few variables without attributes do not."""
     return any(
         key in ATTRIBUTE_KEYS
         for node in graph.nodes

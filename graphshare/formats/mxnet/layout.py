@@ -1,9 +1,8 @@
-"""Write a graph as the text of a symbol file, in any of the layouts, MXNet's own to the byte.
+r"""Write a graph as a symbol file in any layout, MXNet's own to the byte.
 
 MXNet's layout (since 1.0, and in 2015): two blanks a level, a blank after every comma, graph and
 node objects on lines of their own, attribute maps only from two keys on, lists from eleven elements
-on, no final newline, and in strings only the escapes ``\\" \\\\ \\n \\r \\t``. Nodes that differ in
-name and inputs only are formatted once.
+on, no final newline, and in strings only the escapes ``\" \\ \n \r \t``.
 """
 
 from __future__ import annotations
@@ -35,11 +34,12 @@ _LOOKED_UP = 8  # nodes, before a table of all is made
 
 
 def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[bytes]:
-    """Yield the bytes of ``graph`` in its own style, in pieces of about 100 KiB; ``advance``
-    receives the numbers of nodes.
+    """Yield the bytes of ``graph`` in its own style, in pieces of about 100 KiB; ``advance`` counts
+    nodes.
 
     Raises:
-        RefusedError: a text holds a NUL character (MXNet's strings end there), or bytes that are not UTF-8.
+        RefusedError: a text holds a NUL character (MXNet's strings end there), or bytes that are
+        not UTF-8.
     """
     try:
         yield from _list_pieces(graph, advance)
@@ -59,7 +59,7 @@ def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
             yield source.text.data[i : i + _BYTES]
         advance(len(graph.nodes))
         return
-    # reuse_text has kept the text: no layout reproduces it.
+    # No layout reproduces the text that reuse_text has kept.
     if source.text is not None and source.nodes_text is None and _may_keep_text(graph, source.text):
         yield from _write_own_text(graph, source.text, advance)
         return
@@ -71,7 +71,6 @@ def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
 
 
 def _is_as_read(graph: Graph, read: Graph) -> bool:
-    """Return whether ``graph`` is nothing but ``read``, node by node the same object."""
     source, own = get_source(graph), get_source(read)
     return (
         graph.nodes == read.nodes
@@ -83,9 +82,9 @@ def _is_as_read(graph: Graph, read: Graph) -> bool:
 
 
 def reuse_text(graph: Graph) -> Graph:
-    """Return ``graph`` with the text of its nodes that did not change since they were read, to be copied.
+    """Return ``graph`` with the text of its unchanged nodes, to be copied.
 
-    The text of a file that no layout reproduces stays the text of the graph.
+    A file that no layout reproduces keeps its text.
     """
     source = get_source(graph)
     text = source.text
@@ -109,13 +108,13 @@ def reuse_text(graph: Graph) -> Graph:
 
 
 def _may_keep_text(graph: Graph, text: FileText) -> bool:
-    """Return whether there are nodes that may keep the text of a file. MXNet cannot read a NUL."""
+    """MXNet cannot read a NUL."""
     return bool(graph.nodes and text.graph.nodes) and b"\\u0000" not in text.data
 
 
 def _locate_nodes(text: FileText) -> NodesText | None:
-    """Return where the nodes are in a file, or None where no layout reproduces its text."""
-    # The style was guessed from a sample: whether it gives this very text is known only when it is written.
+    """Return where the nodes are in a file, or None if no layout reproduces its text."""
+    # The style was guessed from a sample: only writing shows whether it fits.
     data, graph = text.data, text.graph
     style = get_source(graph).style
     texts, ids, end = JsonWriter(style), _Ids(graph), 0
@@ -123,7 +122,7 @@ def _locate_nodes(text: FileText) -> NodesText | None:
 
     def node_pieces() -> Iterator[str | bytes]:
         for piece in _node_pieces(graph, texts, ids, 1, noop_progress):
-            # A piece is asked for when the one before it has been compared: end is where it begins.
+            # The previous piece has been compared: end is where this one begins.
             starts.append(end)
             yield piece
 
@@ -139,7 +138,6 @@ def _locate_nodes(text: FileText) -> NodesText | None:
 
 
 def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[bytes]:
-    """Yield the bytes of a graph whose unchanged nodes keep the text of the file that was read."""
     from graphshare.formats.mxnet.own_text import (
         OwnText,
     )  # start-up: few files are laid out by hand
@@ -191,10 +189,9 @@ def _graph_pieces(
     ids: Mapping[Node, int] | None = None,
     nodes: Iterable[str | bytes] | None = None,
 ) -> Iterator[str | bytes]:
-    """Yield the text of a graph object at ``level``, node by node; as bytes where it is copied from
-    the file that was read.
+    """Yield the text of a graph object at ``level``, node by node; copied text as bytes.
 
-    ``ids`` are the nodes' ids and ``nodes`` the pieces of the array of nodes, if they are there already.
+    ``ids`` and ``nodes`` (pieces of the array) may be known already.
     """
     ids = _Ids(graph) if ids is None else ids
     values = _graph_values(graph, texts, ids, level + 1)
@@ -218,9 +215,7 @@ def _graph_pieces(
 def _graph_values(
     graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int
 ) -> dict[str, Iterable[str]]:
-    """Return the text of every key of the graph object but ``nodes``, in pieces; keys that cannot
-    be known are absent.
-    """
+    """Return the text of every known graph key but ``nodes``, in pieces."""
     irregular = get_source(graph).irregular
     arg_nodes = irregular.get("arg_nodes")
     if arg_nodes is None:
@@ -248,9 +243,8 @@ _COUNT = attrgetter("num_outputs")
 
 
 class _Ids(dict[Node, int]):
-    """Each node's id, its place in the file.
-
-    Little but heads refers to nodes whose text is copied: these are searched one by one, until a table is faster.
+    """Each node's id. Copied nodes are searched one by one at first: few references lead to
+    them.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -272,10 +266,10 @@ class _Ids(dict[Node, int]):
 def _node_pieces(
     graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int, advance: Advance
 ) -> Iterator[str | bytes]:
-    """Yield the array of nodes, some hundred at a time; the text of nodes that kept their places
-    since reading is copied.
+    """Yield the array of nodes, some hundred at a time; the text of unchanged nodes is copied.
 
-    Nodes that differ only in name and inputs are formatted once; this loop takes most of the time of writing.
+    Nodes that differ only in name and inputs are formatted once: most of the time of writing is
+    spent here.
     """
     if not graph.nodes:
         yield "[]"
@@ -299,7 +293,7 @@ def _node_pieces(
 
 
 def _separators(texts: JsonWriter, level: int) -> tuple[str, str]:
-    """Return the text before the first node of an array of nodes at ``level``, and the text between two nodes."""
+    """Return the texts before the first node of an array at ``level``, and between two nodes."""
     broken = texts.break_record == 1
     start = "\n" + texts.indent * (level + 1) if broken else ""
     return start, (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
@@ -310,16 +304,14 @@ def _subgraph_text(graph: Graph, texts: JsonWriter, level: int) -> str:
 
 
 def _format_entry(entry: Entry, ids: Mapping[Node, int], texts: JsonWriter, level: int) -> str:
-    """Return the text of an input or head: node, output and version, the last where the file has it."""
     numbers = [str(ids[entry.node]), str(entry.index)]
     if entry.version is not None:
         numbers.append(str(entry.version))
     return texts.array(numbers, level, texts.break_entry)
 
 
-# The text of all nodes that differ in name and inputs only, in three parts around those two, after
-# the form and the unknown keys of the node it was made of. All parts are empty where no such text
-# can be.
+# A node's text in three parts around name and inputs, after its form and unknown keys; empty parts
+# if there is no such text.
 _Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str]
 _NO_TEMPLATE: _Template = (None, EMPTY, "", "", "")
 # No text to be written holds a NUL: each style escapes or refuses it.
@@ -327,10 +319,7 @@ _NAME, _INPUTS = "\0name\0", "\0inputs\0"
 
 
 class NodeTexts:
-    """The texts of nodes at ``level``, each by the template of its kind.
-
-    ``subgraph_text`` writes a graph at a level.
-    """
+    """The texts of nodes at ``level``, each by the template of its kind."""
 
     def __init__(
         self,
@@ -342,21 +331,20 @@ class NodeTexts:
     ) -> None:
         self._texts, self._ids, self._level, self._subgraph_text = texts, ids, level, subgraph_text
         self._default = get_source(graph).form
-        # The graph keeps the maps alive, so that no other map gets the identity of one.
+        # The graph keeps the maps alive, so identities are unique.
         self._templates: dict[
             str, dict[int, _Template]
         ] = {}  # by operator and identity of the attribute map
-        # The text around the id of an entry for a node's first output at version 0: nearly all entries are like that.
+        # The text around the id in nearly all entries: first output, version 0.
         self._before, self._after = texts.array(
             ["%d", "0", "0"], level + 2, texts.break_entry
         ).split("%d")
-        # Most names need no escape; one search over all of them is cheaper than one a name.
+        # One search for escapes over all names is cheaper than one per name.
         copied = get_source(graph).nodes_text
         written = graph.nodes[copied.count :] if copied is not None else graph.nodes
         self._clean = SPECIAL.search("".join([node.name for node in written])) is None
 
     def nodes(self, nodes: Sequence[Node]) -> list[str]:
-        """Return the text of each node."""
         ids, templates, texts, clean = self._ids, self._templates, self._texts, self._clean
         comma, inline, before, after, other = (
             texts.comma,
@@ -469,17 +457,15 @@ class NodeTexts:
 def _list_parameters(
     node: Node, param: Collection[str], hidden: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the attributes in the map ``param`` of a node, with the values of those that
-    attributes of other maps hide.
-    """
+    """Return a node's attributes under ``param``, with values that other maps hide."""
     names = param if hidden else [key for key in node.attrs if key in param]
     return {key: hidden[key] if key in hidden else node.attrs[key] for key in names}
 
 
 def _keys(node: Node, default: NodeForm) -> list[str]:
-    """Return the keys to write for ``node``: the keys of its own form, then the keys that the form lacks."""
+    """Return the keys of a node's own form, then missing ones."""
     if node.form is None:
-        # A new node has attrs only if it has attributes, as MXNet writes it; param was always there.
+        # MXNet writes attrs only if there are attributes; param was always there.
         unused = () if node.attrs else ("attrs", "attr")
         keys = [k for k in default.keys if (k in _MEANT or k in node.extra) and k not in unused]
     else:

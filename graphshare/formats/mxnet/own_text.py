@@ -1,8 +1,8 @@
-"""The text of a file that no layout reproduces, because it was edited by hand: unchanged parts keep their own text.
+"""The text of a file that no layout reproduces: unchanged parts keep it.
 
-In a node, or in the frame around the nodes, only the values that changed are written anew; in a
-name only the characters that changed, in inputs only the ids. A value has changed where the graph
-as it was read and the graph to write differ in it when one layout formats both.
+Of a node, or of the frame around the nodes, only changed values are written anew; of names only
+changed characters, of inputs only ids. A value has changed if old and new graph differ in it when
+formatted in one layout.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Pairs = Mapping[str, str]
 """Each key of an object with the text of its value in some layout."""
 
 _ID = re.compile(r"(\[[ \t\n\r]*)([^][, \t\n\r]+)")
-# One escaped character: one beyond U+FFFF may be two escapes in a row.
+# A character beyond U+FFFF may be two escapes in a row.
 _HALF = r"\\u[dD][89abAB]..(?=\\u[dD][c-fC-F])"
 _CHARACTER = re.compile(rf"(?:{_HALF})?(?:\\u.{{4}}|\\.|.)", re.DOTALL)
 
@@ -35,15 +35,15 @@ class OwnText:
         self._ids = _find_sources(file)
 
     def source(self, node: Node) -> int | None:
-        """Return the id in the file of the node that became ``node``; None for a node that the file does not have."""
+        """Return the id in the file of the node that became ``node``."""
         return self._ids.get(node)
 
     def node(self, i: int, old: Pairs, new: Pairs, texts: JsonWriter) -> str | None:
-        """Return the text of node ``i`` with the values of ``new``; None where the node has other keys now."""
+        """Return the text of node ``i`` with the values of ``new``; None if its keys changed."""
         text = self._text[self._nodes[i].start : self._nodes[i].end]
         if old == new:
             return text
-        # A key that comes or goes changes the text between the other keys: the node is written anew.
+        # Another key changes the text between keys.
         if old.keys() != new.keys():
             return None
         return _replace(text, find_members(text, 0), old, new, texts)
@@ -51,10 +51,11 @@ class OwnText:
     def array(
         self, sources: Sequence[int | None], nodes: Iterable[str], start: str, comma: str
     ) -> Iterator[str]:
-        """Yield the array of nodes from the texts of ``nodes``; ``sources`` are their ids in the file.
+        """Yield the array of nodes from the texts of ``nodes``; ``sources`` are their ids in the
+        file.
 
-        White space between nodes is the file's own, and where the file has none ``start`` before
-        the first and ``comma`` between others.
+        White space between nodes is the file's own, else ``start`` before the first and ``comma``
+        between others.
         """
         text, spans, last = self._text, self._nodes, len(self._nodes) - 1
         yield "["
@@ -63,8 +64,8 @@ class OwnText:
             begin = end = ""
             if i is not None:
                 begin, end = self._blanks(i)
-            # Only the first node has no comma before it: a node keeps its white space if it is
-            # first in both, or in neither.
+            # The first node has no comma before it, so white space is kept by a node that is first
+            # in both, or in neither.
             if i is not None and (i == 0) == (position == 0):
                 before = begin if position == 0 else f",{begin}"
             else:
@@ -90,7 +91,6 @@ class OwnText:
         )
 
     def _blanks(self, i: int) -> tuple[str, str]:
-        """Return the white space before and after node ``i``, without commas."""
         text, spans = self._text, self._nodes
         begin = spans[i - 1].end if i else self._members["nodes"].start
         before = text[begin : spans[i].start].partition("," if i else "[")[2]
@@ -99,13 +99,12 @@ class OwnText:
 
 
 def _find_sources(file: FileText) -> dict[Node, int]:
-    """Return the id that each node of the graph to write had in the file."""
     ids: dict[Node, int] = {}
     for i, node in enumerate(file.graph.nodes):
         image: Node | None = node
         for images in file.images:
             image = images.get(image) if image is not None else None
-        # If several nodes became one, its text comes from the node whose name was kept.
+        # If several nodes became one, its text comes from the one whose name was kept.
         if image is not None and (image not in ids or image.name == node.name):
             ids[image] = i
     return ids
@@ -114,7 +113,6 @@ def _find_sources(file: FileText) -> dict[Node, int]:
 def _replace(
     text: str, members: Mapping[str, ValueSpan], old: Pairs, new: Pairs, texts: JsonWriter
 ) -> str:
-    """Return ``text`` with the values that differ between ``old`` and ``new`` replaced at their places."""
     pieces, end = [], 0
     for key, value in sorted(members.items(), key=lambda item: item[1]):
         if old[key] != new[key]:
@@ -125,7 +123,7 @@ def _replace(
 
 
 def _change(own: str, old: str, new: str, texts: JsonWriter) -> str:
-    """Return the text ``own`` of a value after its change from ``old`` to ``new``, both in one layout."""
+    """Change ``own``, the text of a value, as ``old`` changed to ``new`` in one layout."""
     if own.startswith('"'):
         return _change_string(own, json.loads(new, strict=False), texts)
     if own.startswith("[") and _ID.sub("[", old) == _ID.sub(
@@ -138,7 +136,7 @@ def _change(own: str, old: str, new: str, texts: JsonWriter) -> str:
 
 
 def _change_string(own: str, new: str, texts: JsonWriter) -> str:
-    """Return the text of the string ``new`` with the escapes that ``own`` has for the characters at both ends."""
+    """Return the string ``new`` as JSON; characters at both ends keep the escapes of ``own``."""
     escaped = _CHARACTER.findall(own, 1, len(own) - 1)
     old = [json.loads(f'"{character}"', strict=False) for character in escaped]
     most = min(len(old), len(new))

@@ -1,4 +1,6 @@
-"""Find where in a JSON text the values of some paths are. Other values are skipped at the decoder's speed."""
+"""Find where in a JSON text the values of some paths are, skipping others at the decoder's
+speed.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,13 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 class ValueSpan(NamedTuple):
-    """The place of a value in a text: the position of its first character, and the position after its last."""
+    """The place of a value: the positions of its first character, and after its last."""
 
     start: int
     end: int
 
 
 class _Step(dict["str | int", "_Step"]):
-    """The next steps from a place, and the paths that end there."""
-
     def __init__(self) -> None:
         super().__init__()
         self.ends: list[Steps] = []
@@ -33,7 +33,7 @@ class _Step(dict["str | int", "_Step"]):
 def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
     """Return the offset in ``text`` of each path's value, or of the deepest value on the way to it.
 
-    If a key repeats, the last one counts. Raises ValueError or IndexError for a text that is not JSON.
+    If a key repeats, the last one counts. Raises ValueError or IndexError if the text is not JSON.
     """
     root = _Step()
     for path in paths:
@@ -59,9 +59,7 @@ def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
 def _list_values(
     text: str, start: int, steps: Iterable[str | int]
 ) -> Iterable[tuple[str | int, ValueSpan]]:
-    """Return the values of the object or array at ``start`` by key or number; of an array those up
-    to the last of ``steps``.
-    """
+    """Return values by key, or by number up to the last of ``steps``."""
     if text[start] == "{":
         return find_members(text, start).items()
     if text[start] == "[":
@@ -71,7 +69,7 @@ def _list_values(
 
 
 class LineIndex:
-    """The places where the lines of a text begin, so that many positions are found without reading the text again."""
+    """The starts of a text's lines, to find positions without reading the text again."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -83,7 +81,7 @@ class LineIndex:
 
 
 def _all_ends(target: _Step) -> Iterable[Steps]:
-    """Yield the paths that end at a place or beyond; those beyond move on when their own value is reached."""
+    """Yield the paths that end at a place or beyond; the latter move on with their own value."""
     pending = [target]
     while pending:
         at = pending.pop()
@@ -92,7 +90,7 @@ def _all_ends(target: _Step) -> Iterable[Steps]:
 
 
 def find_members(text: str, start: int) -> dict[str, ValueSpan]:
-    """Return where the values of the object at ``start`` are; if a key is given twice, the last one counts."""
+    """Return where the values of the object at ``start`` are; of equal keys the last one counts."""
     members: dict[str, ValueSpan] = {}
     at = skip_blanks(text, start + 1)
     while text[at] != "}":
@@ -111,7 +109,7 @@ def find_elements(text: str, start: int) -> Iterator[ValueSpan]:
 
 
 def _read_value(text: str, start: int) -> tuple[ValueSpan, int]:
-    """Return where a value is, and where the next one begins, or the bracket after the last one."""
+    """Return where a value is, and where the next one, or the closing bracket, begins."""
     end = _DECODER.raw_decode(text, start)[1]
     at = skip_blanks(text, end)
     return ValueSpan(start, end), skip_blanks(text, at + 1) if text[at] == "," else at

@@ -1,7 +1,5 @@
-"""The style of a symbol file (a graph keeps it), and a writer of JSON that writes in the same style.
-
-MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank after
-every comma, and escapes nothing but ``\\" \\\\ \\n \\r \\t``.
+"""The style of a symbol file (a graph keeps it), and a writer of JSON in that style; layout.py
+describes MXNet's.
 """
 
 from __future__ import annotations
@@ -20,20 +18,18 @@ from graphshare.ir.graph import EMPTY, Graph, Node, NodeForm, Source
 _BREAK = rb"\{ *(\r?\n)([ \t]*)\""
 _BLANK_BEFORE_BREAK = rb", \r?\n"
 _FIRST_COLON = rb"\{ *\"(?:[^\"\\]|\\.)*\"( *: ?)"
-# A list that begins on the line of its key, or an entry on one line: json.dumps with an indent
-# writes neither. A line break cannot stand inside a string, and the quote that ends a key has no
-# backslash before it.
+# json.dumps with an indent writes neither a list on the line of its key, nor an entry on one line.
+# A line break cannot stand inside a string, nor a backslash before the quote that ends a key.
 _LIST_ON_ONE_LINE = rb"[^\\]\": \[[\[\d]|\n[ \t]*\[\d"
 # Escapes of JSON that MXNet cannot read.
 _ESCAPE = rb"\\[ubf/]"
 _SAMPLE = 1 << 16
 
 VERSION = "mxnet_version"
+"""The key of the graph's attributes that holds ``["int", major*10000 + minor*100 + patch]``."""
 ATTRIBUTE_KEYS = ("attrs", "attr", "param")
 """The keys under which a node has attributes, by the generation of the file, the newest first."""
-"""The key of the graph's attributes that holds ``["int", major*10000 + minor*100 + patch]``."""
-# nodes joined at a time, about 100 KiB of text: larger pieces are returned to the system and
-# requested again
+# nodes joined at a time, about 100 KiB of text; the system would take larger pieces back each time
 CHUNK = 512
 SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -42,12 +38,11 @@ _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\
 class JsonStyle(msgspec.Struct, frozen=True):
     """White space and escapes of a JSON text.
 
-    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends),
-    ``compact`` (no white space), ``spaced`` (json.dumps without arguments) or ``indent``
-    (json.dumps with ``indent`` blanks). ``escapes`` names the characters that strings escape:
-    ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps does,
-    ``ascii`` those outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the
-    last brace.
+    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (without blanks at line ends), ``compact``
+    (no white space), ``spaced`` (json.dumps without arguments) or ``indent`` (json.dumps with
+    ``indent`` blanks). ``escapes`` names the escaped characters: ``mxnet`` the five that MXNet
+    reads, ``json`` also control characters as in json.dumps, ``ascii`` also those outside ASCII;
+    MXNet cannot read the last two. ``tail`` follows the last brace.
     """
 
     layout: str = "mxnet"
@@ -58,7 +53,7 @@ class JsonStyle(msgspec.Struct, frozen=True):
 
 
 class NodesText(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The text of the first ``count`` nodes of a file: ``data[start:end]``, from the first brace to the last.
+    """The text of the first ``count`` nodes: ``data[start:end]``, from the first brace to the last.
 
     A rewrite that keeps these nodes in their places copies the bytes.
     """
@@ -70,7 +65,7 @@ class NodesText(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The bytes of a file and the graph that was read from them; ``images`` map its nodes through the rewrites since.
+    """A file's bytes and the graph read from them; ``images`` map its nodes through later rewrites.
 
     Unchanged parts keep their text in a file that no layout reproduces.
     """
@@ -80,18 +75,16 @@ class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
     images: tuple[Mapping[Node, Node], ...] = ()
 
     def after(self, images: Mapping[Node, Node] | None) -> FileText | None:
-        """Return this text for the graph of a rewrite; None where the images of the nodes are not known."""
         return None if images is None else replace(self, images=(*self.images, images))
 
 
 class MxnetSource(Source, frozen=True):
-    """The facts that a graph keeps of its symbol file.
+    """The facts that a graph keeps from its symbol file.
 
-    ``keys`` are the keys of the graph object in order, ``form`` serves nodes without one.
-    ``irregular`` keeps an ``arg_nodes`` or ``node_row_ptr`` that does not follow from the nodes.
-    ``params_layout`` is the form of parameter records that an older MXNet reads, empty for any.
-    ``nodes_text`` is None unless the file's own text can be copied, ``text`` is None for a graph
-    that was not read from a file, or whose text is written anew.
+    ``keys`` are the graph object's keys in order, ``form`` serves nodes without one. ``irregular``
+    keeps an ``arg_nodes`` or ``node_row_ptr`` that does not follow from the nodes.
+    ``params_layout`` is the form of parameter records for an older MXNet, empty for any.
+    ``nodes_text`` is set if the file's own text can be copied, ``text`` if the file keeps its text.
     """
 
     version_key: ClassVar[str] = VERSION
@@ -105,32 +98,31 @@ class MxnetSource(Source, frozen=True):
     params_layout: str = ""
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> MxnetSource:
-        """Return how the graph is written under other names: new strings are escaped as MXNet reads them."""
+        """New strings are escaped as MXNet reads them."""
         text = self.text.after(images) if self.text is not None else None
         return replace(self, style=replace(self.style, escapes="mxnet"), nodes_text=None, text=text)
 
     def after_rewrite(
         self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0
     ) -> MxnetSource:
-        """Return how a graph of other nodes is written: ``arg_nodes`` and ``node_row_ptr`` follow from the nodes."""
+        """The new nodes determine ``arg_nodes`` and ``node_row_ptr``."""
         kept = self.nodes_text is not None and self.nodes_text.count <= unchanged
         return replace(
             self.after_rename(images), irregular=EMPTY, nodes_text=self.nodes_text if kept else None
         )
 
     def after_join(self, others: Sequence[Source]) -> MxnetSource:
-        """Return the source with the keys of ``others`` too."""
         more = [key for other in others if isinstance(other, MxnetSource) for key in other.keys]
         return replace(self, keys=tuple(dict.fromkeys((*self.keys, *more))))
 
 
 def get_source(graph: Graph) -> MxnetSource:
-    """Return the source of ``graph``; for a graph from elsewhere, how MXNet 1.9.1 writes."""
+    """Return the source of ``graph``; without one, MXNet 1.9.1's style."""
     return graph.source if isinstance(graph.source, MxnetSource) else MxnetSource()
 
 
 def restyle(graph: Graph, **changes: Any) -> Graph:
-    """Return ``graph`` with fields of its :class:`JsonStyle` replaced; all of its text is written anew."""
+    """Replace fields of the graph's :class:`JsonStyle`; all of its text is written anew."""
     source = get_source(graph)
     return replace(
         graph,
@@ -141,7 +133,7 @@ def restyle(graph: Graph, **changes: Any) -> Graph:
 def recognize_style(data: bytes) -> JsonStyle:
     """Return layout, line ends and escapes of a text, and the white space after its last brace.
 
-    A layout that the writer does not have becomes the nearest one that it has.
+    An unknown layout becomes the nearest known one.
     """
     start, end = data[:_SAMPLE], data[-64:]
     tail = end[len(end.rstrip()) :].decode("ascii")
@@ -167,7 +159,6 @@ def recognize_style(data: bytes) -> JsonStyle:
 
 
 def _recognize_escapes(data: bytes) -> str:
-    """Return which characters the strings of a json.dumps file escape."""
     if re.search(_ESCAPE, data) is None:
         return "mxnet"
     ascii_only = (
@@ -177,7 +168,7 @@ def _recognize_escapes(data: bytes) -> str:
 
 
 def can_copy_text(data: bytes, style: JsonStyle) -> bool:
-    """Return whether a rewrite may copy the text of nodes: MXNet's layout, and no escape that MXNet cannot read."""
+    """Whether a rewrite may copy nodes' text: in MXNet's layout, with only MXNet's escapes."""
     if style.layout != "mxnet" or style.newline != "\n":
         return False
     return b"\\" not in data or re.search(_ESCAPE, data) is None
@@ -200,18 +191,18 @@ class JsonWriter:
         self.break_entry = 1 if layout == "indent" else 1 << 62
 
     def end_lines(self, text: str) -> str:
-        """Return ``text`` with the line ends of the style; a line break cannot stand inside a string."""
+        """Apply the style's line ends; a line break cannot stand inside a string."""
         return text if self.newline == "\n" else text.replace("\n", self.newline)
 
     def array(self, items: Sequence[str], level: int, least: int) -> str:
-        """Return ``items`` in brackets at ``level``, broken into lines from ``least`` items on."""
+        """Return ``items`` in brackets, broken into lines from ``least`` items on."""
         if len(items) < least:
             return f"[{self.comma.join(items)}]"
         start, end = self._breaks(level)
         return f"[{start}{(self.break_comma + start[1:]).join(items)}{end}]"
 
     def object(self, pairs: Sequence[tuple[str, str]], level: int, least: int) -> str:
-        """Return ``pairs`` of a key and the text of its value, in braces."""
+        """Return ``pairs`` of a key and its value's text, in braces."""
         items = [f"{self.quote(key)}{self.colon}{value}" for key, value in pairs]
         if len(items) < least:
             return f"{{{self.comma.join(items)}}}"
@@ -222,13 +213,12 @@ class JsonWriter:
         return "\n" + self.indent * (level + 1), "\n" + self.indent * level
 
     def map(self, values: Mapping[str, str], level: int) -> str:
-        """Return a map of strings."""
         return self.object(
             [(key, self.quote(value)) for key, value in values.items()], level, self.break_map
         )
 
     def id_pieces(self, values: Iterable[int], count: int, level: int) -> Iterator[str]:
-        """Yield the array of ``count`` numbers in pieces: a large graph has millions of them."""
+        """Yield an array of numbers in pieces: a large graph has millions."""
         start, end = self._breaks(level) if count >= self.break_list else ("", "")
         comma = self.break_comma + start[1:] if start else self.comma
         numbers = iter(values)
@@ -242,7 +232,6 @@ class JsonWriter:
         yield end + "]"
 
     def value(self, value: Any, level: int) -> str:
-        """Return any JSON value, for keys without a meaning here."""
         if isinstance(value, str):
             return self.quote(value)
         if isinstance(value, Mapping):

@@ -1,7 +1,6 @@
 """Write the file of a graph beside its target, and compare the file with the graph.
 
-Differences are found on the decoded records: faster than reading a second graph, and independent of
-the writer, since it goes through JSON.
+Comparing decoded records is faster than reading a second graph, and independent of the writer.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ def stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[byt
     if out.direct:  # a pipe or a device: it cannot be read back, so the text itself is
         check_written(b"".join(write_symbol(graph)), graph, where=target)
         return []
-    # Mapped, unlike inputs: nothing but this process writes the temporary file, so that none can cut it short.
+    # Mapped, unlike inputs: nothing else can truncate the temporary file.
     with open(out.name, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         check_written(data, graph, where=target)
     return []
 
 
 def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
-    """Compare the bytes of a written file with the graph that they came from.
+    """Compare the bytes of a written file with their graph.
 
     Raises:
         SelfCheckError: they do not read back as that graph.
@@ -81,10 +80,10 @@ def find_differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
 
 
 def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
-    """Return whether the decoded records alone show that the file holds ``graph``; False also where more is needed.
+    """Whether the decoded records alone show that the file holds ``graph``.
 
     Raises:
-        ValueError: the bytes are not a symbol file, or hold what strict JSON forbids.
+        ValueError: the bytes are not a symbol file, or break strict JSON.
     """
     nodes, after = graph.nodes, 0
     span = document.nodes_span(data)
@@ -106,7 +105,6 @@ def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
 
 
 def _is_text_unchanged(data: document.Buffer, source: NodesText) -> bool:
-    """Return whether the first nodes are the very bytes that they were read from, and so read the same again."""
     for i in range(source.start, source.end, _COMPARED):
         if (
             data[i : min(i + _COMPARED, source.end)]
@@ -119,10 +117,7 @@ def _is_text_unchanged(data: document.Buffer, source: NodesText) -> bool:
 def _are_records_equal(
     records: Iterable[document.PlainRecord], nodes: Sequence[Node], graph: Graph
 ) -> bool:
-    """Return whether ``records`` are ``nodes``, the last of ``graph``.
-
-    The inputs of some hundred are compared at a time.
-    """
+    """Whether ``records`` are ``nodes``, the last of ``graph``; inputs are compared in batches."""
     maps = _MapsByText()
     numbers: list[Sequence[int]] = []
     entries: list[Entry] = []
@@ -140,7 +135,7 @@ def _are_records_equal(
         if maps[text] is not attrs:
             if maps[text] != attrs:
                 return False
-            # From here on this text is compared by identity: equal maps of a graph are one object.
+            # Later occurrences are compared by identity: equal maps of a graph are one object.
             maps[text] = attrs
         if len(record.inputs) != len(node.inputs):
             return False
@@ -154,8 +149,6 @@ def _are_records_equal(
 
 
 class _MapsByText(dict[bytes, Mapping[str, str]]):
-    """The text of an attribute map, empty where a record has none, to the map."""
-
     def __missing__(self, text: bytes) -> Mapping[str, str]:
         attrs = self[text] = document.decode_map(text) if text else EMPTY
         return attrs
@@ -164,7 +157,6 @@ class _MapsByText(dict[bytes, Mapping[str, str]]):
 def _are_entries_equal(
     numbers: Sequence[Sequence[int]], entries: Sequence[Entry], nodes: Sequence[Node]
 ) -> bool:
-    """Return whether ``numbers`` of a file are ``entries``, with ids that count ``nodes``."""
     if len(numbers) != len(entries):
         return False
     count = len(nodes)
@@ -200,12 +192,12 @@ def _arg_nodes(graph: Graph) -> list[int]:
 
 
 def _find_attr_key(nodes: Sequence[Node]) -> str | None:
-    """Return the key of the attributes of all ``nodes``; None where there are several, or one has two maps."""
+    """Return the key of all attributes; None if there are several, or a node has two maps."""
     keys: set[str] = set()
     for form in {id(form): form for form in map(_FORM, nodes)}.values():
         if form is not None and form.param is not None:
             return None
-        # Of attrs and attr the later one counts, as when it is read (symbol.py).
+        # Of attrs and attr the later one counts, as in symbol.py.
         keys.update(
             [key for key in form.keys if key in ATTRIBUTE_KEYS][-1:]
             if form is not None

@@ -1,11 +1,10 @@
 """Read a symbol file, and replace ids by references.
 
-Files of every generation are read alike: ``attrs`` or ``attr`` or ``param``, entries of two or
-three numbers, any order of nodes. Nothing is upgraded. Ids out of range and cycles are faults of
-the file, and all are reported together.
+All generations are read alike: ``attrs``, ``attr`` or ``param``, entries of two or three numbers,
+nodes in any order. Nothing is upgraded. Ids out of range and cycles are reported together.
 
-Equal attribute maps become one object and so do equal operator names: real graphs repeat both, and
-the writer formats each distinct map once.
+Equal attribute maps become one object, and so do equal operator names: graphs repeat both, and the
+writer formats each distinct map once.
 """
 
 from __future__ import annotations
@@ -37,13 +36,12 @@ Records = Sequence[dict[str, Any]]
 
 
 class _Shape:
-    """The parts of records that have these keys."""
-
     __slots__ = ("attr_key", "extra", "form", "only_attrs", "param")
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         maps = [key for key in keys if key in ("attrs", "attr")]
-        # MXNet reads both keys into one map and the later replaces the earlier; ``param`` only fills in absent keys.
+        # MXNet reads both keys into one map, and the later one wins; ``param`` only fills in absent
+        # keys.
         self.attr_key = maps[-1] if maps else "param" if "param" in keys else ""
         self.param = "param" in keys and bool(maps)
         inert = {*maps[:-1], "backward_source_id"}
@@ -55,15 +53,13 @@ class _Shape:
 
 
 class _Shapes(dict[tuple[str, ...], _Shape]):
-    """The parts of a record by its keys."""
-
     def __missing__(self, keys: tuple[str, ...]) -> _Shape:
         shape = self[keys] = _Shape(keys)
         return shape
 
 
 class _Maps(dict[tuple[tuple[str, Any], ...], Mapping[str, Any]]):
-    """The one object for all equal mappings, by their items in order."""
+    """The one object for equal mappings, by their items in order."""
 
     def __missing__(self, items: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         values = self[items] = FrozenMap(items)
@@ -71,10 +67,10 @@ class _Maps(dict[tuple[tuple[str, Any], ...], Mapping[str, Any]]):
 
 
 class _NodeReader:
-    """Makes nodes of the records of one graph. ``read_graph`` links a subgraph in a record.
+    """Makes nodes of one graph's records. ``read_graph`` links a subgraph in a record.
 
-    ``texts`` and ``maps`` hold the one object for each operator name and attribute map read so far;
-    a variable has no operator.
+    ``texts`` and ``maps`` hold the one object for each operator name and attribute map; a variable
+    has no operator.
     """
 
     def __init__(self, read_graph: Callable[[dict[str, Any]], Graph]) -> None:
@@ -91,7 +87,9 @@ class _NodeReader:
         deps: tuple[Node, ...],
         count: int | None,
     ) -> Node:
-        """Return the node of ``record``; ``inputs`` and ``deps`` are linked; ``count`` outputs, None if unknown."""
+        """Return the node of ``record``; ``inputs`` and ``deps`` are linked; ``count`` may be
+        unknown.
+        """
         shape = self.shapes[tuple(record)]
         _check_kinds(record)
         attrs = self.intern(record[shape.attr_key]) if shape.attr_key else EMPTY
@@ -109,7 +107,6 @@ class _NodeReader:
         return Node(op, record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
 
     def intern(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the one object for maps equal to ``attrs``, order of keys included."""
         return self.maps[tuple(attrs.items())]
 
     def _extra(self, record: dict[str, Any], shape: _Shape) -> Mapping[str, Any]:
@@ -122,9 +119,7 @@ class _NodeReader:
 
 
 class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
-    """The text of an attribute map, empty where the record has none, to the map and the form of a
-    node with the usual keys.
-    """
+    """The map and usual form of a node by the map's text (empty if absent)."""
 
     def __init__(self, reader: _NodeReader) -> None:
         self._reader = reader
@@ -150,7 +145,7 @@ _KINDS = {
 
 
 def _check_kinds(record: Mapping[str, Any]) -> None:
-    """Check the values of a record against their keys: the typed decode does not. Raises TypeError."""
+    """Raises TypeError for a value that does not fit its key."""
     for key, value in record.items():
         # type() and not isinstance(), because true is an int in Python.
         if type(value) is not (_KINDS.get(key) or (dict if key in ATTRIBUTE_KEYS else type(value))):
@@ -192,7 +187,6 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
 
 
 def _keep_text(graph: Graph, data: bytes) -> Graph:
-    """Return ``graph`` with the text that it was read from."""
     anew = msgspec.structs.replace(
         graph, source=msgspec.structs.replace(graph.source, nodes_text=None)
     )
@@ -202,10 +196,7 @@ def _keep_text(graph: Graph, data: bytes) -> Graph:
 
 
 def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:
-    """Return the graph of a large file in MXNet's layout; ``bare`` if its nodes have only usual keys.
-
-    Raises ``_UNFIT``.
-    """
+    """``bare`` nodes have only usual keys. Raises ``_UNFIT``."""
     graph_object = document.parse_frame(data, span)
     with task("reading", span[1] - span[0], "B") as advance:
         if bare:
@@ -222,7 +213,7 @@ def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: b
     )
 
 
-# A value does not fit its key, or the fast pass cannot read the JSON: the tolerant pass and the schema find out which.
+# A value does not fit its key, or is not JSON for the fast pass; slower passes find out which.
 _UNFIT = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 
@@ -235,9 +226,11 @@ def _link(
     checked: bool = False,
     link: _Linker | None = None,
 ) -> Graph:
-    """Return the graph of a parsed object and its node records, or of a subgraph ``depth`` levels down.
+    """Return the graph of a parsed object and its node records, or of a subgraph ``depth`` levels
+    down.
 
-    With ``checked`` every value has been validated by the schema; ``link`` makes the nodes of records other than dicts.
+    With ``checked`` the schema has validated all values; ``link`` makes nodes of other records than
+    dicts.
     """
     _check_graph(graph_object, depth, checked)
     reader = _NodeReader(
@@ -268,13 +261,13 @@ def _link(
 
 
 def _check_graph(graph_object: dict[str, Any], depth: int, checked: bool) -> None:
-    """Check the nesting of a graph and the types of its values. Raises InputError, or ``_UNFIT`` for a wrong type."""
+    """Raises InputError for deep nesting, or ``_UNFIT`` for a wrong type."""
     if depth > document.MAX_NESTING:
         raise InputError(
             Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}")
         )
     if depth and not checked:
-        # The typed decode takes subgraphs for objects of any values.
+        # The typed decode accepts any values in subgraphs.
         msgspec.convert(graph_object, document.GraphRecord)
     document.check_kinds(graph_object)
 
@@ -285,7 +278,7 @@ def _irregular_lists(
     nodes: Sequence[Node],
     steps: list[int] | None,
 ) -> dict[str, Any]:
-    """Return ``arg_nodes`` and ``node_row_ptr`` of a file where they do not follow from the nodes."""
+    """Return ``arg_nodes`` and ``node_row_ptr`` if they do not follow from the nodes."""
     irregular: dict[str, Any] = {}
     if "node_row_ptr" in graph_object and steps is None:
         irregular["node_row_ptr"] = graph_object["node_row_ptr"]
@@ -300,10 +293,11 @@ def _irregular_lists(
 def _link_in_file_order(
     records: document.Records, counts: Iterable[int | None] | None, reader: _NodeReader
 ) -> list[Node]:
-    """Return the nodes of records that refer to earlier ones only. Raises IndexError when one does not.
+    """Return the nodes of records that refer to earlier ones only. Raises IndexError if one does
+    not.
 
-    This loop takes most of the time of reading: the usual record is taken apart here, and consumers
-    of a node's first output share one entry.
+    Most of the time of reading is spent here, so the loop handles the usual record itself, and
+    consumers of a node's first output share one entry.
     """
     nodes: list[Node] = []
     first: list[Entry] = []
@@ -342,7 +336,7 @@ def _link_bare(
     counts: Iterable[int | None] | None,
     reader: _NodeReader,
 ) -> list[Node]:
-    """Return the nodes of records that have only the usual keys, as :func:`_link_in_file_order` does."""
+    """The same for records with only the usual keys."""
     nodes: list[Node] = []
     first: list[Entry] = []
     texts, maps = reader.texts, reader.maps_by_text
@@ -368,7 +362,7 @@ def _link_bare(
 def _link_in_any_order(
     records: list[dict[str, Any]], counts: list[int] | None, reader: _NodeReader
 ) -> list[Node]:
-    """Return the nodes of records that may refer to later ones; ids that refer to nothing and cycles are faults."""
+    """Records may refer to later ones; dangling ids and cycles are faults."""
     nodes: dict[int, Node] = {}
     for i in building_order(records):
         record = records[i]
@@ -379,16 +373,14 @@ def _link_in_any_order(
 
 
 def _entry(numbers: Sequence[int], node: Node) -> Entry:
-    """Return the entry that a file writes as these numbers: two numbers (2015) have no version."""
+    """Entries of two numbers (2015) have no version."""
     if not isinstance(numbers, (tuple, list)):
         raise TypeError
     return Entry(node, numbers[1], numbers[2] if len(numbers) == 3 else None)
 
 
 def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
-    """Return each node's number of outputs; None where ``node_row_ptr`` is absent or not a running
-    sum of counts from 0.
-    """
+    """Return each node's number of outputs, if ``node_row_ptr`` is a running sum from 0."""
     if not row_ptr or row_ptr[0] != 0:
         return None
     steps = list(map(sub, row_ptr[1:], row_ptr))
@@ -396,9 +388,9 @@ def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
 
 
 def _usual_form(nodes: list[Node]) -> NodeForm:
-    """Return the form for nodes that a transform adds: the form of the first operator with attributes, else of node 0.
+    """Return the form for new nodes: of the first operator with attributes, else of node 0.
 
-    It has one attribute map. The others of a node that has several are unused, or hold only some of its attributes.
+    Of several attribute maps only the one in use stays.
     """
     forms = (
         node.form for node in chain((node for node in nodes if node.op and node.attrs), nodes[:1])
@@ -412,11 +404,11 @@ def _usual_form(nodes: list[Node]) -> NodeForm:
 
 
 def check_ids(graph: Mapping[str, Any], records: Records) -> None:
-    """Check every id of a graph object against its node records: inputs, control dependencies, heads, ``arg_nodes``.
+    """Check every id of a graph object: inputs, control dependencies, heads, ``arg_nodes``.
 
     Raises:
         InputError: ids that are out of range, or in ``arg_nodes`` name an operator (MXNet refuses
-            that); all are listed.
+        that); all are listed.
     """
     count = len(records)
     faults: list[Fault] = []
@@ -438,8 +430,7 @@ def check_ids(graph: Mapping[str, Any], records: Records) -> None:
 
 
 def building_order(records: Records) -> list[int]:
-    """Return the ids of ``records`` so that each comes after the ids it refers to, otherwise as
-    early as in MXNet's walk.
+    """Order ids of ``records`` after the ids they refer to, otherwise as early as in MXNet's walk.
 
     Raises:
         InputError: nodes form a cycle; the message shows it as a path.

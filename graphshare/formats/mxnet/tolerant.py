@@ -1,9 +1,9 @@
-"""Read symbol files that the typed decode of :mod:`graphshare.formats.mxnet.document` refuses, or explain their faults.
+"""Read symbol files that the typed decode of :mod:`graphshare.formats.mxnet.document` refuses, or
+explain their faults.
 
-It accepts raw control characters inside strings (MXNet writes them, strict JSON forbids them), and
-values of any type under unknown keys; if that fails too, the schema explains every fault. It
-refuses a byte order mark, invalid UTF-8, trailing bytes and unclosed brackets, and states the
-reason.
+Raw control characters in strings (MXNet writes them, strict JSON forbids them) and any values under
+unknown keys are accepted. A byte order mark, invalid UTF-8, trailing bytes, unclosed brackets and
+faults by the schema are refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 def parse_tolerantly(
     data: bytes, *, where: str = ""
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the graph object and its node records, validated against the schema. ``where`` is the path of the file.
+    """Return the graph object and its node records, validated against the schema.
 
     Raises:
         InputError: the bytes are not JSON, or not a graph; every fault the schema finds is listed.
@@ -44,7 +44,7 @@ def parse_tolerantly(
         loaded = json.loads(
             text, strict=False, parse_constant=_refuse_constant, parse_float=_finite
         )
-        # The search is much faster than a look at every string, and most files have no such escape.
+        # The search is fast, and most files have no such escape.
         if _HALF_A_PAIR.search(text) is not None:
             _refuse_half_pairs(loaded)
     except json.JSONDecodeError as error:

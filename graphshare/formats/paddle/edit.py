@@ -1,4 +1,4 @@
-"""Parts that rewrites add to a program: inputs that take the place of values, and outputs."""
+"""Parts that rewrites add to a program: inputs that replace values, and outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphshare.text.names import TakenNames
 
 
 class PaddleEditing(Editing):
-    """New inputs have the types of the values whose place they take."""
+    """New inputs have the types of the values that they replace."""
 
     def make_inputs(
         self, graph: Graph, cuts: Mapping[tuple[Node, int], str]
@@ -47,7 +47,9 @@ class PaddleEditing(Editing):
 
 
 def make_fetch(entry: Entry, name: str) -> Node:
-    """Return the operator that gives a value as an output. Raises RefusedError where the file states no type of it."""
+    """Return the operator that outputs a value. Raises RefusedError if the file states no type of
+    it.
+    """
     text = find_type_text(entry)
     attributes = write_list(
         [make_attribute("name", "0.a_str", name), make_attribute("col", "0.a_i32", 0)]
@@ -62,9 +64,9 @@ def make_fetch(entry: Entry, name: str) -> Node:
 
 
 def make_data(name: str, entry: Entry) -> Node:
-    """Return an input that takes the place of a value.
+    """Return an input that replaces a value.
 
-    Raises RefusedError where the file states no type of one tensor.
+    Raises RefusedError if the file states no tensor type for it.
     """
     text = find_type_text(entry)
     kind = parse_type(text)
@@ -79,7 +81,6 @@ def make_data(name: str, entry: Entry) -> Node:
 
 
 def _make_data(name: str, text: bytes, dtype: str) -> Node:
-    """Return an input of a type."""
     _, sizes, *_ = read_list(read_typed(text)[1])
     attributes = [
         make_attribute("name", "0.a_str", name),
@@ -104,14 +105,13 @@ def _make_data(name: str, text: bytes, dtype: str) -> Node:
 
 
 def _make_flag(name: str, value: bool) -> bytes:
-    """Return the attribute of an operator that says something of its only result."""
     return make_attribute(name, "0.a_array", [{"#": "0.a_bool", "D": value}])
 
 
 def settle_outputs(graph: Graph) -> Graph:
-    """Return a graph with a separate ``fetch`` for every output, and no other node reads one.
+    """Return a graph with a separate ``fetch`` for every output, read by no other node.
 
-    A rewrite may have taken any value for an output, and connected an operator to an output.
+    A rewrite may have made any value an output, and connected operators to outputs.
     """
     graph = _pass_by_fetches(graph)
     # One scope has inputs and outputs by name.
@@ -133,16 +133,14 @@ def settle_outputs(graph: Graph) -> Graph:
 
 
 def find_fetched(entry: Entry) -> Entry:
-    """Return the value that an output is; any other value itself."""
+    """Return the value behind an output; any other value itself."""
     while entry.node.op == FETCH and find_stored(entry.node) is not None:
         (entry,) = entry.node.inputs
     return entry
 
 
 def _pass_by_fetches(graph: Graph) -> Graph:
-    """Return a graph whose operators read the input of a ``fetch``, not its output, without fetches
-    that are not outputs.
-    """
+    """Make operators read the input of a ``fetch``, and drop fetches that are not outputs."""
     outputs = {head.node for head in graph.heads}
 
     def redirect(entry: Entry, node: Node) -> Entry | None:

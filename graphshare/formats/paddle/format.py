@@ -1,6 +1,6 @@
-"""PaddlePaddle 3's graph JSON as a model format: parameters are in a file beside it, without names.
+"""PaddlePaddle 3's graph JSON as a model format, with nameless parameters in a file beside it.
 
-Operators are known only to Paddle, and their names are unrelated to :mod:`graphshare.ops`.
+Only Paddle knows the operators; their names are unrelated to :mod:`graphshare.ops`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class PaddleFormat(ModelFormat):
         return name_records(graph, file)
 
     def list_models(self, names: Collection[str]) -> Iterator[NamedModel]:
-        """Yield the texts with parameters beside them: most files that end in ``.json`` are something else."""
+        """Yield the texts with parameters beside them: most ``.json`` files are something else."""
         for name in names:
             stem = name.removesuffix(PACKED).removesuffix(self.names.suffix)
             params = self.names.params_path(stem, 0)

@@ -1,4 +1,6 @@
-"""The little that is known about Paddle's operators: equal ones on equal operands compute the same."""
+"""The little that is known about Paddle's operators: equal ones on equal operands compute the
+same.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,13 @@ _DRAWING = frozenset(
         "uniform_random_batch_size_like",
     )
 )
-"""Operators that draw random numbers, unless they only test or have a seed; some have a twin that
-writes, with a ``_``.
+"""Operators that draw random numbers, unless they only test or have a seed; some have a writing
+twin, with a ``_``.
 """
 
 
 def draws_numbers(node: Node) -> bool:
-    """Return whether an operator draws random numbers: its generator has no seed, and it does not only test."""
+    """Whether an operator draws random numbers: it has no seed, and does not only test."""
     values = node.details.values
     is_fixed = str(values.get("is_test", "false")) == "true" or str(
         values.get("seed", "0")
@@ -57,7 +59,7 @@ def draws_numbers(node: Node) -> bool:
 
 
 class PaddleForm(NormalForm):
-    """The normal form of a program: a value is an operator with its attributes and operands."""
+    """A value is an operator with its attributes and operands."""
 
     def __init__(self, table: TermTable, read: ReadContent, version: int) -> None:
         super().__init__(table)
@@ -65,7 +67,7 @@ class PaddleForm(NormalForm):
 
     def find_constant(self, node: Node) -> Hashable | None:
         content = None if node.op else self._read(node)
-        # The same key as in ONNX, so that parameters are known to be equal in both.
+        # The same key as in ONNX, so that equal parameters match.
         return None if content is None else (dtype_code(content[0]), *content[1:])
 
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
@@ -102,8 +104,8 @@ class PaddleMeaning(Meaning):
         )
 
     def list_converted_names(self, graph: Graph) -> Mapping[Place, str]:
-        """Return the names of paddle2onnx: the operator, how many of its kind come before it, and
-        the number of the output.
+        """Return paddle2onnx's names: operator, count of earlier ones of its kind, output's
+        number.
         """
         counts, names = Counter[str](), dict[Place, str]()
         for node in graph.nodes:
@@ -120,7 +122,7 @@ class PaddleMeaning(Meaning):
 
 
 def _overwrites(graph: Graph) -> bool:
-    """Whether an operator overwrites a value that others read, so that their results depend on the order of a run."""
+    """Whether an operator overwrites a value that others read: results depend on the order."""
     for each in iter_graphs(graph):
         uses = Counter(
             (e.node, e.index) for e in chain(each.heads, *(node.inputs for node in each.nodes))

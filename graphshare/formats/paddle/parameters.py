@@ -17,9 +17,9 @@ _OTHER = "the file belongs to another graph"
 
 
 def name_records(graph: Graph, file: ParameterFile) -> ParameterFile:
-    """Return a file whose records have the names of the parameters of ``graph``, ordered by code points.
+    """Name a file's records after the parameters of ``graph``, ordered by code points.
 
-    A file with its own names stays unchanged. Raises InputError where counts, shapes or dtypes differ.
+    A file with its own names stays unchanged. Raises InputError if counts, shapes or dtypes differ.
     """
     if file.named or any(record.key is not None for record in file.records):
         return file
@@ -62,5 +62,5 @@ def describe_type(stated: TensorType) -> str:
 
 
 def describe_record(record: Record) -> str:
-    """Return the dtype and the shape of a record: of one that is listed as bytes, those that it states."""
+    """Return the dtype and shape of a record, stated ones for one listed as bytes."""
     return record.stated or f"{record.dtype} {format_shape(record.shape)}"

@@ -1,7 +1,8 @@
-"""Read Paddle's graph JSON: parameters, inputs and arguments of bodies become variables, all else operators.
+"""Read Paddle's graph JSON: parameters, inputs and body arguments become variables, all else
+operators.
 
-Operators have no names, only parameters, inputs and outputs do. The value with the number 12 is
-called ``%12``, as when Paddle prints a program.
+Only parameters, inputs and outputs have names. Value 12 is called ``%12``, as when Paddle prints a
+program.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ _BUILTIN = "builtin"
 
 
 def begins_like_program(start: bytes) -> bool:
-    """Return whether a file that begins with ``start`` is a program of Paddle."""
+    """Whether a file that begins with ``start`` is a program of Paddle."""
     return _START.match(start) is not None
 
 
 def read_program(data: bytes, where: str = "") -> Graph:
-    """Return the graph of a program. Raises InputError, with the place, for a file that is broken."""
+    """Return the graph of a program. Raises InputError, with the place, for a broken file."""
     reader = _Reader(where)
     try:
         return reader.read(data)
@@ -68,7 +69,9 @@ def read_program(data: bytes, where: str = "") -> Graph:
 
 
 class _Scope:
-    """The values that a block can use, by number: its own, and the enclosing block's, as captures."""
+    """The values that a block can use, by number: its own, and the enclosing block's, as
+    captures.
+    """
 
     def __init__(self, outer: _Scope | None) -> None:
         self._outer = outer
@@ -76,7 +79,6 @@ class _Scope:
         self.captures: dict[int, Node] = {}
 
     def find(self, number: int) -> Entry | None:
-        """Return a value; None where there is none of this number yet."""
         if number not in self.known:
             around = self._outer.find(number) if self._outer is not None else None
             if around is None:
@@ -92,7 +94,7 @@ class _Scope:
 
 
 class _Reader:
-    """The reader of one program. ``path`` is the place in the document that is read."""
+    """The reader of one program. ``path`` is the current place in the document."""
 
     def __init__(self, where: str) -> None:
         self.where, self.path = where, "$"
@@ -101,11 +103,10 @@ class _Reader:
         self._source: PaddleSource
 
     def fail(self, message: str) -> NoReturn:
-        """Raise InputError for the place that is read."""
         raise InputError(Fault(message, where=self.where, path=self.path)) from None
 
     def read(self, data: bytes) -> Graph:
-        """Return the graph; errors of other kinds than InputError mean a document of another form."""
+        """Errors other than InputError mean a document of another form."""
         text = msgspec.json.format(data.removeprefix(_BOM), indent=-1)  # whitespace has no meaning
         document = read_object(text)
         self.path = "$.base_code"
@@ -130,7 +131,6 @@ class _Reader:
         return Graph(tuple(nodes), tuple(map(Entry, fetches)), source=self._source)
 
     def _open_region(self, text: bytes, path: str) -> tuple[Fields, dict[str, bytes]]:
-        """Return the keys of a region and its only block."""
         self.path = path
         region = read_object(text)
         blocks = read_list(region["blocks"])
@@ -156,7 +156,6 @@ class _Reader:
         return nodes
 
     def _list_names(self, operators: Sequence[bytes], path: str) -> Iterator[str]:
-        """Yield the names of inputs and outputs."""
         for place, text in enumerate(operators):
             self.path = f"{path}.ops[{place}]"
             fields = read_object(text)
@@ -218,7 +217,7 @@ class _Reader:
         )
 
     def _check_named(self, op: str, fields: Mapping[str, bytes], results: Sequence[Result]) -> None:
-        """Refuse an input or output of the program that has not the one form of its operator."""
+        """Refuse an input or output whose operator has an unusual form."""
         inputs = "one input" if op == FETCH else "no input"
         if (len(read_list(fields["I"])), len(results), "regions" in fields) != (
             op == FETCH,
@@ -228,8 +227,8 @@ class _Reader:
             self.fail(f"is a {op} with other than {inputs}, one result and no body")
 
     def _read_parameter(self, fields: dict[str, bytes], depth: int) -> Node:
-        """Return the variable of a parameter; one that is not in the parameter file is memory that
-        an operator gives.
+        """Return the variable of a parameter, or an operator for memory outside of the parameter
+        file.
         """
         if depth:
             self.fail("is a parameter in a body; those of Paddle are in the program itself")
@@ -264,14 +263,14 @@ class _Reader:
         return Result(number, tuple(fields.items()))
 
     def _name(self, result: Result) -> str:
-        """Return the name of a value; a new one where an input or output has it, as in programs that a rewrite made."""
+        """A rewritten program's input or output may have the usual name."""
         name = f"%{result.number}"
         return f"{name}.value" if name in self._taken else name
 
     def _read_inputs(
         self, fields: Mapping[str, bytes], scope: _Scope
     ) -> tuple[list[Entry], tuple[int, ...]]:
-        """Return the inputs that are there, and the places of the others."""
+        """Return the present inputs, and the places of absent ones."""
         numbers = list[int]()
         for text in read_list(fields["I"]):
             record = read_object(text)
@@ -290,7 +289,7 @@ class _Reader:
     def _read_body(
         self, text: bytes, outer: _Scope, path: str, depth: int
     ) -> tuple[Graph, list[int]]:
-        """Return a body, and the numbers of the values around it that it captures, in the order of its captures."""
+        """Return a body, and the numbers of captured outer values, in order."""
         if depth > _DEEPEST:
             self.fail(f"is a body in {_DEEPEST} others; fewer are read")
         region, block = self._open_region(text, path)

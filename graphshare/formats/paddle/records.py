@@ -1,4 +1,5 @@
-"""The data that a graph keeps from its Paddle file: the objects of operators and bodies, and the objects around them.
+"""The data that a graph keeps from its Paddle file: JSON objects of operators and bodies, and
+around them.
 
 An operator is ``{"#": "1.conv2d", "A": [ATTRIBUTE], "I": [{"%": 11}], "O": [{"%": 12, "TT": TYPE}],
 "OA": [ATTRIBUTE]}``.
@@ -26,21 +27,21 @@ _STATISTICS = (1, 2)  # the mean and the variance of a batch_norm_
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A value that an operator gives: its number in the file (uses refer to it), and the keys of its object."""
+    """A result of an operator: its number in the file, and its object's keys."""
 
     number: int
     fields: Fields
 
     @property
     def type_text(self) -> bytes:
-        """Return the JSON of the type; empty where there is none."""
         return dict(self.fields).get("TT", b"")
 
 
 class Stored(msgspec.Struct, frozen=True, eq=False):
-    """The JSON of an operator, parameter, input or argument of a body: ``fields`` as read, and its ``results``.
+    """The JSON of an operator, parameter, input or body argument: ``fields`` as read, and its
+    ``results``.
 
-    ``name`` is the name in the text, for a rename to change; empty where it has none.
+    ``name`` is the name in the text, for a rename to change; empty if none.
     """
 
     fields: Fields
@@ -49,7 +50,9 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
 
 
 class BodyRecord(msgspec.Struct, frozen=True, eq=False):
-    """The objects around the operators of a body: its region, its block, and the operator that gives its values."""
+    """The objects around a body's operators: region, block, and the operator that gives its
+    values.
+    """
 
     region: Fields
     block: Fields
@@ -57,7 +60,7 @@ class BodyRecord(msgspec.Struct, frozen=True, eq=False):
 
 
 class PaddleSource(Source, frozen=True, eq=False):
-    """The source of a program: its version, and the objects of the document, the program, its region and its block.
+    """The source of a program: its version, and the objects of document, program, region and block.
 
     With ``is_compact`` the file has no whitespace, as Paddle writes it.
     """
@@ -72,18 +75,16 @@ class PaddleSource(Source, frozen=True, eq=False):
     is_compact: bool = True
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
-        """Yield the versions of the operators, where two programs have unlike ones: Paddle converts
-        a file as a whole.
-        """
+        """Paddle converts a file as a whole, so operators have one version."""
         if isinstance(other, PaddleSource) and other.base_version != self.base_version:
             versions = f"base_code version is {self.base_version} in one and {other.base_version} in the other"
             yield versions, "load both in one Paddle, and save them again with paddle.jit.save"
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield names that two of the parameters, inputs and outputs have, and those that are not UTF-8.
+        """Yield repeated names of parameters, inputs and outputs, and names that are not UTF-8.
 
-        Paddle has all of them in one scope: of two with one name it refuses the program, or one
-        takes the value of the other.
+        All are in one scope: of two with one name Paddle refuses the program, or one takes the
+        value of the other.
         """
         owners: dict[str, list[Node]] = {}
         for node in graph.nodes:
@@ -99,15 +100,12 @@ class PaddleSource(Source, frozen=True, eq=False):
                 yield f"the name {node.name!r} is not UTF-8", "give it another name", node
 
     def list_notes(self) -> Iterator[str]:
-        """Yield a note on a text with whitespace: it is written without."""
         if not self.is_compact:
             yield "the graph is written on one line, as Paddle writes it"
 
 
 def read_values(fields: Fields, *, is_named: bool) -> tuple[str, FrozenMap]:
-    """Return the name of an operator and its attributes; a name and a place among the outputs are
-    no attributes of it.
-    """
+    """Return an operator's name and its attributes, without name and place among the outputs."""
     texts = dict(fields)
     values: dict[str, Any] = {
         **list_attributes(texts.get("OA", b"[]")),
@@ -120,13 +118,13 @@ def read_values(fields: Fields, *, is_named: bool) -> tuple[str, FrozenMap]:
 
 
 def find_stored(node: Node) -> Stored | None:
-    """Return the data that a node keeps from its file; None for one that no Paddle file had."""
+    """Return the data that a node keeps from its file; None without a Paddle file."""
     stored = node.details.stored
     return stored if isinstance(stored, Stored) else None
 
 
 def find_column(node: Node) -> int:
-    """Return the place of an output among its program's outputs; 0 where it has none."""
+    """Return the place of an output among its program's outputs; 0 if none."""
     stored = find_stored(node)
     column = list_attributes(dict(stored.fields)["A"]).get("col") if stored is not None else None
     return int(column.text) if column is not None else 0
@@ -138,8 +136,7 @@ def name_value(entry: Entry) -> str:
 
 
 def is_written(node: Node, place: int) -> bool:
-    """Return whether an operator writes into an input: the name of one that does ends in ``_``, and
-    most write the first.
+    """Whether an operator writes into an input: its name ends in ``_``, and most write the first.
 
     ``batch_norm_`` updates its statistics, unless it only tests.
     """
@@ -150,13 +147,12 @@ def is_written(node: Node, place: int) -> bool:
 
 
 def get_source(graph: Graph) -> PaddleSource:
-    """Return the source of a graph of a program."""
+    """Return the source of a program's graph."""
     assert isinstance(graph.source, PaddleSource)
     return graph.source
 
 
 def _name_kind(node: Node) -> str:
-    """Return the kind of a node with a name in a file: output, parameter or input."""
     if node.op == FETCH:
         return "output"
     return "parameter" if node.op or node.details.holds_value else "input"

@@ -1,7 +1,5 @@
-"""The text of Paddle's JSON: objects with their keys in order, lists, attributes; values keep the
-text that the file has.
-
-Numbers keep their text there, so that no value is decoded and encoded again.
+"""The text of Paddle's JSON: objects with ordered keys, lists, attributes; values stay
+undecoded.
 """
 
 from __future__ import annotations
@@ -98,7 +96,7 @@ def _show(text: bytes) -> str:
 
 
 def set_attribute(text: bytes, name: str, value: bytes) -> bytes:
-    """Return the text of a list of attributes with another value (JSON) of the attribute called ``name``."""
+    """Set an attribute called ``name`` to ``value`` (JSON) in the text of a list."""
 
     def change(item: bytes) -> bytes:
         fields = read_object(item)
@@ -115,12 +113,12 @@ def set_attribute(text: bytes, name: str, value: bytes) -> bytes:
 
 
 def read_typed(text: bytes) -> tuple[str, bytes]:
-    """Return the ``#`` of a typed value without its dialect, and its ``D``. Raises msgspec.MsgspecError."""
+    """Return a typed value's ``#`` without dialect, and its ``D``. Raises msgspec.MsgspecError."""
     typed = _TYPED.decode(text)
     return split_operator(typed.tag)[1], bytes(typed.data)
 
 
 def make_attribute(name: str, kind: str, value: Any) -> bytes:
-    """Return the text of an attribute; ``kind`` is its type with its dialect, as in ``0.a_str``."""
+    """Return the text of an attribute; ``kind`` has its dialect, as in ``0.a_str``."""
     typed = {"#": kind, "D": value}
     return json.dumps({"AT": typed, "N": name}, separators=(",", ":"), ensure_ascii=False).encode()

@@ -20,7 +20,7 @@ _DEEPEST = 16
 
 
 def parse_type(text: bytes) -> StaticType | None:
-    """Return the type in a ``TT``; None for no value, and for a type that is not known."""
+    """Return the type in a ``TT``; None for no value or an unknown type."""
     try:
         return _parse(text, 0) if text else None
     except (msgspec.MsgspecError, ValueError):
@@ -45,7 +45,7 @@ def _parse(text: bytes, depth: int) -> StaticType | None:
 def write_type(dtype: str, shape: Sequence[int | str | None] | None) -> bytes:
     """Return the JSON of the type of a tensor.
 
-    Raises RefusedError where Paddle has no such dtype, or the rank is not known.
+    Raises RefusedError for a dtype that Paddle lacks, or an unknown rank.
     """
     word = next((word for word, name in DTYPES.items() if name == dtype), None)
     if word is None or shape is None:
@@ -59,7 +59,7 @@ def write_type(dtype: str, shape: Sequence[int | str | None] | None) -> bytes:
 
 
 def find_type_text(entry: Entry) -> bytes:
-    """Return the JSON of the type of a value. Raises RefusedError where the file states none."""
+    """Return the JSON of the type of a value. Raises RefusedError if the file states none."""
     stored = find_stored(entry.node)
     text = (
         stored.results[entry.index].type_text
@@ -74,7 +74,7 @@ def find_type_text(entry: Entry) -> bytes:
 
 
 def find_type(entry: Entry) -> StaticType | None:
-    """Return the type of a value; None where the file states none."""
+    """Return the type of a value; None if the file states none."""
     stored = find_stored(entry.node)
     return (
         parse_type(stored.results[entry.index].type_text)
@@ -105,7 +105,7 @@ class PaddleTypes(Types):
         shapes: Mapping[str, Sequence[int | None]] = EMPTY,
         independent: bool = False,
     ) -> Mapping[tuple[Node, int], StaticType]:
-        """Return the stated types, inputs with ``shapes``; with ``independent`` no types of operators' outputs."""
+        """Inputs get ``shapes``; with ``independent`` operators' outputs have no types."""
         types: dict[tuple[Node, int], StaticType] = {}
         for entry in entries:
             kind = find_type(entry) if not (independent and entry.node.op) else None

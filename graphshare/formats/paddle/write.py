@@ -1,4 +1,6 @@
-"""Write a graph as Paddle's JSON: parts that were read keep their text and numbers, new parts get free numbers."""
+"""Write a graph as Paddle's JSON: known parts keep their text and numbers, new parts get free
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,20 @@ from graphshare.ir.walk import own_inputs
 
 
 def encode_program(graph: Graph) -> bytes:
-    """Return the file of a graph whose outputs are settled. Raises RefusedError for a node that no Paddle file had."""
+    """Return the file of a graph with settled outputs. Raises RefusedError for a node without a
+    Paddle file.
+    """
     return _Writer(graph).write()
 
 
 class _Numbers(msgspec.Struct):
-    """The numbers of the values of a block: of its nodes, and of its bodies, by the node that has them."""
+    """The numbers of a block's values: of its nodes, and of its bodies, by their node."""
 
     own: dict[Node, list[int]]
     bodies: dict[Node, list[_Numbers]]
 
 
 class _Writer:
-    """Writes one program."""
-
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._taken = {0}
@@ -55,7 +57,6 @@ class _Writer:
         }
 
     def write(self) -> bytes:
-        """Return the text of the program."""
         graph, source = self._graph, get_source(self._graph)
         numbers = self._claim(graph.nodes)
         above, below = count(max(self._taken) + 1), count(min(self._taken) - 1, -1)
@@ -67,7 +68,7 @@ class _Writer:
         return _set(source.document, program=_set(source.program, regions=write_list([region])))
 
     def _claim(self, nodes: Iterable[Node]) -> _Numbers:
-        """Return the numbers of the values of a block, each as it was read unless an earlier value has this number."""
+        """Values keep their numbers unless an earlier value has them."""
         numbers = _Numbers({}, {})
         for node in nodes:
             stored = find_stored(node)
@@ -105,7 +106,7 @@ class _Writer:
         return _set(stored.fields, **changes)
 
     def _write_attributes(self, node: Node, stored: Stored, is_parameter: bool) -> bytes | None:
-        """Return the attributes of a node whose name or column differs from its text; None for any other node."""
+        """Return a node's attributes if its name or column differs from its text."""
         text = dict(stored.fields).get("A", b"[]")
         if is_parameter:
             if node.name == stored.name:
@@ -153,5 +154,4 @@ def _write_inputs(numbers: Iterable[int]) -> bytes:
 
 
 def _set(fields: Fields, **changes: bytes) -> bytes:
-    """Return the text of an object with other values of keys that it has."""
     return write_object([(key, changes.get(key, value)) for key, value in fields])

@@ -46,7 +46,8 @@ NESTED = _SEQUENCE, _OPTIONAL = "sequence of ", "optional of "
 
 
 def read_arrays(path: str) -> dict[str, Array]:
-    """Return the arrays of a file by name: an empty name for a ``.npy`` file, else names without ``arg:`` and ``aux:``.
+    """Return the arrays of a file by name: empty for a ``.npy`` file, else without ``arg:`` and
+    ``aux:``.
 
     Raises InputError when the file cannot be read, holds pickled objects, or arrays without names.
     """
@@ -61,20 +62,19 @@ def read_arrays(path: str) -> dict[str, Array]:
 
 
 class ValueFile(msgspec.Struct, frozen=True):
-    """A value in a file of ONNX (``.pb``). It can be read only when its type is known: the file does not say it."""
+    """A value in a file of ONNX (``.pb``); its type must be declared."""
 
     path: str
 
     def read(self, declared: str = "") -> Any:
-        """Return the value, as :func:`read_value` does."""
         return read_value(self.path, declared)[1]
 
 
 def read_value(path: str, declared: str = "") -> tuple[str, Any]:
     """Return the name (it may be empty) and the value in a file of ONNX (``.pb``).
 
-    ``declared`` is its type as a text. The value is a list for a ``sequence of`` tensors, the
-    contained value or None for an ``optional of``, and an array for others. Raises InputError.
+    ``declared`` is its type as a text: the value of a ``sequence of`` is a list, of an
+    ``optional of`` perhaps None, else an array. Raises InputError.
     """
     with open_source(path) as source:
         file = OnnxFile(source)
@@ -88,7 +88,6 @@ def read_value(path: str, declared: str = "") -> tuple[str, Any]:
 
 
 def _read_nested(file: OnnxFile, start: int, end: int, declared: str) -> tuple[str, Any]:
-    """Return the name and the value of a TensorProto, SequenceProto or OptionalProto; see :func:`read_value`."""
     kind = next((prefix for prefix in NESTED if declared.startswith(prefix)), "")
     if not kind:
         return _read_tensor(file, start, end)
@@ -107,7 +106,6 @@ def _read_nested(file: OnnxFile, start: int, end: int, declared: str) -> tuple[s
 
 
 def _read_tensor(file: OnnxFile, start: int, end: int) -> tuple[str, Array]:
-    """Return the name and the array of a TensorProto, texts as objects."""
     place, span = locate_tensor(file, start, end), Span(file, start, end)
     fields = [field for field in scan(file.data, start, end) if field[0] in (_TENSOR_NAME, _TEXTS)]
     name = "".join(text_at(file.data, field) for field in fields if field[0] == _TENSOR_NAME)
@@ -128,7 +126,8 @@ def _read_tensor(file: OnnxFile, start: int, end: int) -> tuple[str, Array]:
 
 
 def _read_npy(source: ByteSource) -> Array:
-    """Return the array in native byte order, read-only where that is the order of the file; texts as objects.
+    """Return the array in native byte order, read-only if the file has that order; texts as
+    objects.
 
     Arrays of ml_dtypes become arrays of as many bytes, because numpy does not write their dtype.
     """
@@ -169,7 +168,8 @@ def _read_npy(source: ByteSource) -> Array:
 
 
 def write_arrays(arrays: Mapping[str, Array], out: BinaryIO, format_: ParameterFormat) -> None:
-    """Write ``arrays`` by key (``arg:fc1_weight``) as a file of any format; the same arrays always give the same bytes.
+    """Write ``arrays`` by key (``arg:fc1_weight``) as a file of any format, always with the same
+    bytes.
 
     Raises:
         RefusedError: the format cannot hold a name, shape or dtype; all are listed.
@@ -193,6 +193,5 @@ def _record(key: str, array: Array) -> Record:
 
 
 def _bytes(array: Array) -> Iterable[memoryview]:
-    """Return the array's bytes in C order, little endian."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return (little.reshape(-1).view(np.uint8).data,)

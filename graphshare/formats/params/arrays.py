@@ -1,8 +1,7 @@
-"""Read the arrays of a parameter file: as numpy arrays, or as a stream of bytes. The module imports
-numpy in functions only.
+"""Read the arrays of a parameter file: as numpy arrays, or as a stream of bytes.
 
-Dense arrays whose bytes the file contains unchanged (``.params``, ``.safetensors``) are read into
-memory and are read-only; others (``.npz``) are decoded.
+numpy is imported in functions only. Dense arrays that the file contains unchanged (``.params``,
+``.safetensors``) are read-only; others (``.npz``) are decoded.
 """
 
 from __future__ import annotations
@@ -38,10 +37,11 @@ if TYPE_CHECKING:
 
 
 class SparseArray(msgspec.Struct, frozen=True, eq=False):
-    """A sparse array as stored. ``row_sparse``: ``values`` (K, ...) are the rows numbered
-    ``indices`` (K,) of ``shape``.
+    """A sparse array as stored. ``row_sparse``: ``values`` (K, ...) are the rows ``indices`` (K,)
+    of ``shape``.
 
-    ``csr``: ``values`` (K,) lie in the columns ``indices`` (K,); row i has ``indptr[i]:indptr[i + 1]``.
+    ``csr``: ``values`` (K,) lie in the columns ``indices`` (K,); row i has
+    ``indptr[i]:indptr[i + 1]``.
     """
 
     storage: str
@@ -52,16 +52,18 @@ class SparseArray(msgspec.Struct, frozen=True, eq=False):
 
 
 def read_array(file: ParameterFile, record: Record) -> Array:
-    """Return one array of ``file`` in dense form, bfloat16 as float32 by value. For several use :class:`ArrayReader`.
+    """Return one array of ``file`` in dense form, bfloat16 as float32. For several use
+    :class:`ArrayReader`.
 
-    Raises InputError for a record that was never filled, cannot be decoded or does not fit into memory.
+    Raises InputError for a record that was never filled, cannot be decoded or does not fit into
+    memory.
     """
     with ArrayReader(file) as reader:
         return reader.read(record)
 
 
 def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
-    """Return a record of ``value``, whose bytes are in memory; plain numbers and lists get ``default_dtype``.
+    """Return a record of ``value`` in memory; plain numbers and lists get ``default_dtype``.
 
     Raises:
         RefusedError: no parameter file can hold its dtype.
@@ -98,7 +100,7 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
 
 
 def _take_rows(record: Record, rows: slice) -> Record | None:
-    """Return the record of some rows of a dense array, whose bytes are a part of the file; None for other arrays."""
+    """Return the record of some rows of a dense array in the file."""
     offset, shape, origin = record.data_offset, record.shape, record.origin
     if (
         offset is None
@@ -120,7 +122,7 @@ def _take_rows(record: Record, rows: slice) -> Record | None:
 
 
 def record_of_bytes(key: str, dtype: str, shape: tuple[int, ...], content: memoryview) -> Record:
-    """Return a record of an array in memory: ``content`` are its bytes, little endian and in C order."""
+    """Return a record of an array in memory; ``content`` is little endian and in C order."""
     import numpy as np  # start-up: headers are read without numpy
 
     stored = "uint16" if dtype == "bfloat16" else dtype
@@ -139,12 +141,12 @@ def record_of_bytes(key: str, dtype: str, shape: tuple[int, ...], content: memor
 
 
 class ArrayReader:
-    """Reads the arrays of one file, or of a list of records from several. A context manager; arrays
-    stay valid after it.
+    """Reads the arrays of one file, or of records from several. A context manager; arrays stay
+    valid after it.
 
-    With ``together`` small arrays share blocks of memory: faster for arrays that all live equally long.
+    With ``together`` small arrays share memory: faster for arrays that live equally long.
 
-    Raises InputError when the file has changed since it was indexed, or changes until the end of the context.
+    Raises InputError when the file changed since it was indexed, or before the context ends.
     """
 
     def __init__(self, file: ParameterFile, *, together: bool = False) -> None:
@@ -179,7 +181,6 @@ class ArrayReader:
         with ExitStack() as stack:
             for reader in self._others.values():
                 stack.push(reader)
-            # There is none where every record is in memory or in another file.
             if hasattr(self, "_source"):
                 stack.enter_context(self._source)
                 # After an error a change of the file is not the fault to report.
@@ -187,7 +188,7 @@ class ArrayReader:
                     self._source.check_unchanged()
 
     def _locate(self, record: Record) -> tuple[ArrayReader, Record]:
-        """Return the reader of the file that holds the record's bytes, and the record as that file lists it."""
+        """Return the reader of the file with the record's bytes, and the record in that file."""
         origin = record.origin
         if origin is None or origin.file is None:
             return self, record
@@ -199,7 +200,8 @@ class ArrayReader:
         return reader, msgspec.structs.replace(record, key=origin.key, origin=None)
 
     def read(self, record: Record, rows: slice | None = None) -> Array:
-        """Return the array in dense form, or some rows along its first axis: of dense ones only these are in memory.
+        """Return the array in dense form, or rows of its first axis: of dense arrays only these are
+        in memory.
 
         bfloat16 becomes float32 with the same values; others keep their dtype.
         """
@@ -208,7 +210,7 @@ class ArrayReader:
             part = _take_rows(record, rows)
             return reader.read(record)[rows] if part is None else reader.read(part)
         array = widen_bfloat16(reader._raw(record), record.dtype)
-        # Other arrays take no more memory than their bytes in the file; decoded ones are limited together.
+        # Only decoded arrays take more memory than in the file.
         self._taken += (
             0 if record.data_offset is not None and record.storage == "default" else array.nbytes
         )
@@ -217,7 +219,8 @@ class ArrayReader:
     def read_sparse(self, record: Record) -> SparseArray:
         """Return a sparse record as stored.
 
-        Raises InputError when its indices do not fit its shape, RefusedError when it was never filled.
+        Raises InputError when its indices do not fit its shape, RefusedError when it was never
+        filled.
         """
         reader, record = self._locate(record)
         if reader is not self:
@@ -237,9 +240,11 @@ class ArrayReader:
         return msgspec.structs.replace(array, values=widen_bfloat16(values, record.dtype))
 
     def chunks(self, record: Record) -> Iterable[bytes | memoryview]:
-        """Return the array's bytes in dense C order, little endian, in the file's dtype, in pieces of at most 1 MiB.
+        """Return the array's bytes in dense C order, little endian, in the file's dtype, in pieces
+        of at most 1 MiB.
 
-        Dense arrays stream in flat memory; a sparse one, or one in Fortran order or big endian, is in memory once.
+        Dense arrays stream in flat memory; others (sparse, Fortran order, big endian) are in memory
+        once.
         """
         reader, record = self._locate(record)
         if reader is not self:
@@ -259,7 +264,7 @@ class ArrayReader:
         return _split(little.reshape(-1).view(np.uint8).data)
 
     def _raw(self, record: Record) -> Array:
-        """Return the dense array in native byte order; bfloat16 as the uint16 it is stored as."""
+        """Return the dense array in native byte order; bfloat16 as uint16."""
         if record.shape is None or record.dtype is None:
             raise self._fault("was never filled: there is no array to read", record)
         if record.origin is not None and record.origin.array is not None:
@@ -275,7 +280,7 @@ class ArrayReader:
             ) from error
 
     def _require_memory(self, record: Record) -> None:
-        """Refuse an array that unpacks to more than the memory limit. Raises InputError before any of it is decoded."""
+        """Raise InputError before decoding an array beyond the memory limit."""
         excess = describe_excess(record.dense_size, self._taken)
         if excess:
             what = f"is {record.storage} and " if record.storage != "default" else ""
@@ -317,7 +322,7 @@ class ArrayReader:
         import numpy as np  # start-up: headers are read without numpy
 
         little = np.dtype(dtype).newbyteorder("<")
-        # Python integers, because the sizes of a hostile file would overflow int64.
+        # Python integers: the sizes of a hostile file would overflow int64.
         count = int(np.prod(shape, dtype=object)) if shape else 1
         if count == 0:
             try:
@@ -333,7 +338,7 @@ class ArrayReader:
         memory = self._blocks.take(count * little.itemsize)
         self._source.read_into(offset or 0, memory.data)
         array: Array = memory.view(little).reshape(shape)
-        # The result of frombuffer is read-only, too: sharing a block must make no difference.
+        # Read-only like the result of frombuffer.
         array.setflags(write=False)
         return array
 
@@ -347,16 +352,15 @@ class ArrayReader:
 
 
 class _Blocks:
-    """Memory for arrays, taken from numpy in blocks that are large enough for the system's large pages.
+    """Memory for arrays, in blocks that are large enough for the system's large pages.
 
-    A parameter file then takes half as long to read: most of the time goes into the first touch of small pages.
+    Parameter files load in half the time, most of which goes into the first touch of small pages.
     """
 
     # A cache line, and the longest vector of a processor.
     _ALIGNMENT = 64
 
     def __init__(self, size: int) -> None:
-        """``size`` is about how many bytes will be taken."""
         self._size = min(size, 32 << 20)
         self._free: NDArray[np.uint8] | None = None
 
@@ -378,7 +382,7 @@ class _Blocks:
 def have_equal_bytes(
     left: Iterable[bytes | memoryview], right: Iterable[bytes | memoryview]
 ) -> bool:
-    """Return whether two streams hold the same bytes, wherever their pieces end."""
+    """Whether two streams hold the same bytes, wherever their pieces end."""
     others = (piece for piece in right if piece)
     other: bytes | memoryview = b""
     for piece in left:
@@ -392,9 +396,7 @@ def have_equal_bytes(
 
 
 def have_equal_values(left: Any, right: Any) -> bool:
-    """Return whether values are equal, arrays in mappings and lists element by element; NaN equals
-    NaN, dtypes must agree.
-    """
+    """Whether values are equal, also in mappings and lists. NaN equals NaN, dtypes must agree."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(
             have_equal_values(left[key], right[key]) for key in left
@@ -421,7 +423,7 @@ def storage_dtype(record: Record) -> str:
 
 
 def widen_bfloat16(array: Array, dtype: str | None) -> Array:
-    """Return bfloat16 bits as float32: they are the upper half of the float32 of the same value."""
+    """Return bfloat16 bits as float32: they are its upper half."""
     if dtype != "bfloat16":
         return array
     import numpy as np  # start-up: headers are read without numpy
@@ -431,7 +433,6 @@ def widen_bfloat16(array: Array, dtype: str | None) -> Array:
 
 
 def _find_misfit(array: SparseArray) -> str:
-    """Return the fault of a sparse array's indices; empty when there is none."""
     if array.indices.dtype.kind not in "iu" or array.indices.ndim != 1:
         return "has indices that are not one row of integers"
     if array.indptr is None:

@@ -1,4 +1,6 @@
-"""Copy and compare ranges of bytes: inside the system where it can, else through a buffer of constant size."""
+"""Copy and compare ranges of bytes: in the system if it can, else through a buffer of constant
+size.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _SYSTEM_CHUNK = (
     1 << 24
 )  # bytes per system call: a signal is never waited for long, and the disk starts early
 
-# The system's errors when it cannot copy between these two files itself. Anything else is a failure.
+# The system's errors when it cannot copy between these files itself. Others are failures.
 _CANNOT = frozenset(
     {
         errno.EXDEV,
@@ -34,7 +36,7 @@ _CANNOT = frozenset(
 
 
 def coalesce(ranges: Iterable[Range]) -> Iterator[Range]:
-    """Yield the same bytes in the same order, with neighbouring ranges joined and empty ones left out."""
+    """Join neighbouring ranges and drop empty ones."""
     start = end = 0
     for offset, size in ranges:
         if offset == end or not size:
@@ -50,11 +52,11 @@ def coalesce(ranges: Iterable[Range]) -> Iterator[Range]:
 def copy_ranges(
     source: ByteSource, ranges: Iterable[Range], out: BinaryIO, *, advance: Advance = noop_progress
 ) -> None:
-    """Append ``ranges`` of ``source`` to ``out``; ``advance`` receives the number of bytes while they are copied.
+    """Append ``ranges`` of ``source`` to ``out``; ``advance`` receives the number of bytes copied.
 
     Raises InputError when the source is shorter than a range, OSError when writing fails.
     """
-    # The system writes to the descriptor itself: bytes that are still in the buffer must come first.
+    # The system writes to the descriptor itself: buffered bytes must come first.
     out.flush()
     descriptor = source.descriptor()
     target = _descriptor(out)
@@ -63,7 +65,7 @@ def copy_ranges(
         if descriptor is not None and target is not None:
             done = _copy_in_system(source.name, descriptor, offset, size, target, advance)
         if done < size:
-            # These two files cannot be copied by the system: the ranges that are left go through the buffer as well.
+            # The system cannot copy these files: later ranges go through the buffer as well.
             target = None
             _copy_through_buffer(source, offset + done, size - done, out, advance)
     if target is not None and out.seekable():
@@ -84,7 +86,7 @@ def _descriptor(out: BinaryIO) -> int | None:
 def _copy_in_system(
     name: str, source: int, offset: int, size: int, target: int, advance: Advance
 ) -> int:
-    """Copy within the kernel; return how many bytes were copied, fewer than ``size`` where the kernel cannot."""
+    """Copy within the kernel; return the number of bytes, less than ``size`` if it cannot."""
     done = 0
     while done < size:
         try:
@@ -106,9 +108,11 @@ def _copy_in_system(
 
 
 def _start_writing(target: int, count: int) -> None:
-    """Let the disk begin with the last ``count`` bytes, so that the closing fsync has little left to do.
+    """Let the disk begin with the last ``count`` bytes, so that the closing fsync has little left
+    to do.
 
-    On Linux this advice starts writing dirty pages out (and drops clean ones of the output: it is not read again soon).
+    On Linux this advice starts writing dirty pages out (and drops clean ones: the output is not
+    read again soon).
     """
     if count < _SYSTEM_CHUNK or not hasattr(os, "posix_fadvise"):
         return
@@ -129,7 +133,7 @@ def _copy_through_buffer(
 
 
 def write_all(out: BinaryIO, data: bytes | memoryview) -> None:
-    """Write every byte, also to an unbuffered file: that may take fewer bytes than it gets."""
+    """Write every byte: an unbuffered file may take fewer than it gets."""
     view = memoryview(data)
     while view:
         count = out.write(view)
@@ -141,7 +145,7 @@ def write_all(out: BinaryIO, data: bytes | memoryview) -> None:
 def first_difference(
     source: ByteSource, offset: int, other: ByteSource, other_offset: int, size: int
 ) -> int | None:
-    """Return how many bytes into two ranges of ``size`` bytes they first differ; None when they are equal."""
+    """Return the offset of the first difference; None when equal."""
     for start in range(0, size, CHUNK):
         count = min(CHUNK, size - start)
         left, right = (

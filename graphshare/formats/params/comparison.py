@@ -1,9 +1,9 @@
-"""Compare arrays: the distances of their numbers from a reference, and the tolerance that would have passed.
+"""Compare arrays: their distances from a reference, and the tolerance that would pass.
 
 A number passes when ``abs(a - b) <= atol + rtol * abs(b)``, ``b`` being the reference's, as in
-numpy. NaN equals NaN, an infinity equals one of the same sign, and no tolerance makes another
-number of either. Differences of integers are exact. Arrays of parameter files are compared row by
-row, sparse ones at the places that either has.
+numpy. NaN equals NaN, an infinity equals one of the same sign, and no tolerance applies to them.
+Differences of integers are exact. Parameter files are compared row by row, sparse arrays at the
+places that either has.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ Array = NDArray[Any]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The result of a comparison. ``max_abs`` and ``max_rel`` are the tolerances that would have
-    passed, each by itself.
+    """``max_abs`` and ``max_rel`` are the tolerances that would each have passed.
 
-    Both are infinite where NaN, infinities, shapes or dtypes differ; ``reason`` names these.
-    ``identical`` means bit for bit.
+    Both are infinite if NaN, infinities, shapes or dtypes differ (see ``reason``). ``identical``
+    means bit for bit.
     """
 
     equal: bool
@@ -46,7 +45,7 @@ _APART = float("inf")
 
 
 def compare_arrays(array: Array, reference: Array, *, atol: float, rtol: float) -> Comparison:
-    """Compare ``array`` with ``reference``. Shapes and dtypes must be the same, nothing is broadcast."""
+    """Compare ``array`` with ``reference``. Shapes and dtypes must match; nothing is broadcast."""
     if array.shape != reference.shape:
         return Comparison(
             False, False, _APART, _APART, f"shapes {array.shape} and {reference.shape}"
@@ -72,9 +71,9 @@ def compare_arrays(array: Array, reference: Array, *, atol: float, rtol: float) 
 class NumberComparer:
     """Compares numbers piece by piece.
 
-    ``count`` numbers were compared; ``differing`` of them are beyond the tolerance. ``max_abs`` and (with ``relative``)
-    ``max_rel`` are the largest distances of finite numbers, also of those within it. ``apart`` is True if a NaN or
-    infinity met another number, ``identical`` if all bytes and dtypes were equal.
+    ``differing`` of ``count`` numbers are beyond the tolerance. ``max_abs`` and (with ``relative``)
+    ``max_rel`` are the largest finite distances. ``apart`` is True if a NaN or infinity met another
+    number, ``identical`` if all bytes and dtypes were equal.
     """
 
     def __init__(self, atol: float, rtol: float, *, relative: bool = True) -> None:
@@ -84,7 +83,6 @@ class NumberComparer:
         self.apart, self.identical = False, True
 
     def add(self, array: Array, reference: Array) -> None:
-        """Compare some more numbers; both arrays have one shape."""
         self.count += array.size
         # Equal bytes, the usual case, need no arithmetic.
         if array.dtype == reference.dtype and array.tobytes() == reference.tobytes():
@@ -94,7 +92,7 @@ class NumberComparer:
         a, b = array.astype(wide), reference.astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):
             distance = np.asarray(np.abs(a - b))  # for one object it is a number
-        # NaN or an infinity on one side makes the largest distance NaN or infinite: no other test is needed.
+        # NaN or an infinity on one side makes the largest distance NaN or infinite.
         if not np.isfinite(float(distance.max())):
             a, b, distance = self._set_apart(a, b, distance)
         if not distance.any():
@@ -111,7 +109,7 @@ class NumberComparer:
             self.max_rel = max(self.max_rel, float(np.fmax.reduce(relative, axis=None)))
 
     def _set_apart(self, a: Array, b: Array, distance: Array) -> tuple[Array, Array, Array]:
-        """Count NaN and infinities that met another number; return the finite numbers and their distances."""
+        """Count NaN and infinities that met another number; return finite numbers and distances."""
         finite = np.isfinite(a) & np.isfinite(b)
         differing = int(np.count_nonzero(~finite & (a != b) & ~(np.isnan(a) & np.isnan(b))))
         self.differing += differing
@@ -120,20 +118,19 @@ class NumberComparer:
 
 
 def _widen(a: Array, b: Array) -> str:
-    """Return a dtype with exact differences of both, or as exact ones as possible."""
     if is_floating(a.dtype) or is_floating(b.dtype):
         return "float64"
-    # Differences of 64-bit integers need more than 64 bits: Python integers.
+    # Differences of 64-bit integers need Python integers.
     return "int64" if max(a.dtype.itemsize, b.dtype.itemsize) < 8 else "object"
 
 
 class Distance(msgspec.Struct, frozen=True):
-    """The distance of two arrays: ``differing`` of ``count`` numbers differ, by at most
-    ``max_abs``. True when nothing differs.
+    """The distance of two arrays: ``differing`` of ``count`` numbers differ. True when nothing
+    differs.
 
-    ``max_abs`` is None where a NaN or infinity meets another value. ``densified``: sparse arrays
-    were compared in dense form. Without a tolerance ``bits`` of the differing numbers are equal as
-    numbers: 0 and -0, or NaN with different digits.
+    ``max_abs`` is None if a NaN or infinity meets another value. ``densified``: sparse arrays were
+    compared in dense form. Without a tolerance ``bits`` counts differing numbers that are equal: 0
+    and -0, or NaN with different digits.
     """
 
     count: int
@@ -161,8 +158,7 @@ def compare_records(
     rtol: float = 0.0,
     advance: Advance = noop_progress,
 ) -> Distance:
-    """Compare an array with a reference of the same shape, a piece at a time
-    (:mod:`graphshare.formats.params.comparison`).
+    """Compare an array with a reference of the same shape, a piece at a time.
 
     Sparse arrays of one storage type stay sparse. ``advance`` receives the bytes of the reference.
     """
@@ -192,7 +188,7 @@ def compare_records(
 
 
 def count_unlike(a: Array, b: Array) -> int:
-    """Return the number of elements of two arrays of the same shape whose bits differ; 0 if the dtypes differ."""
+    """Count elements of equally shaped arrays whose bits differ; 0 if the dtypes differ."""
     if a.dtype != b.dtype:
         return 0
     integers = f"u{a.dtype.itemsize}"
@@ -200,7 +196,7 @@ def count_unlike(a: Array, b: Array) -> int:
 
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:
-    """Yield the values of both at every place where one of them stores some; others are zero."""
+    """Yield both values at every place that either stores; others are zero."""
     sides = [
         (np.sort(places), array, np.argsort(places, kind="stable"))
         for array in (a, b)
@@ -214,7 +210,7 @@ def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]
 
 
 def _places(array: SparseArray) -> Array:
-    """Return where each stored value lies: its row, or for csr its number in C order."""
+    """Return each stored value's row, or for csr its number in C order."""
     if array.indptr is None:
         return array.indices.astype(np.int64)
     rows = np.repeat(np.arange(array.shape[0], dtype=np.int64), np.diff(array.indptr))
@@ -223,10 +219,10 @@ def _places(array: SparseArray) -> Array:
 
 
 def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Array:
-    """Return the values at ``targets`` places; ``places`` has the places of stored values, sorted by ``order``."""
+    """Return the values at ``targets``; stored values' ``places`` are sorted by ``order``."""
     values = np.zeros((len(targets), *array.values.shape[1:]), array.values.dtype)
     if len(places):
-        # If a place is stored twice, the last value counts, as when the array is made dense.
+        # If a place is stored twice, the last value counts, as in dense form.
         positions = np.searchsorted(places, targets, side="right") - 1
         known = (positions >= 0) & (places[positions] == targets)
         values[known] = array.values[order[positions[known]]]
@@ -236,9 +232,9 @@ def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Arra
 def read_rows(
     reader: ArrayReader, record: Record, advance: Advance = noop_progress
 ) -> Iterator[Array]:
-    """Yield the array's numbers in C order, in rows of any length; bfloat16 as float32 by value.
+    """Yield the array's numbers in C order, in rows of any length; bfloat16 as float32.
 
-    A sparse array is densified for it, one array at a time. ``advance`` receives the numbers of bytes.
+    A sparse array is densified. ``advance`` receives the numbers of bytes.
     """
     stored = np.dtype(storage_dtype(record)).newbyteorder("<")
     size = ITEM_SIZES[record.dtype or "float32"]

@@ -1,8 +1,7 @@
 """Convert parameter files into another format, and write them under new names.
 
-Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``,
-``arr_1`` ... where the target needs names, as ``numpy.savez`` does: a consumer of such a list has
-only the position, and it survives. Converting back gives a file with these names. Floating-point
+Keys keep their ``arg:`` and ``aux:``. A list without names gets the keys ``arr_0``, ``arr_1`` ...
+if the target needs names, as in ``numpy.savez``, and keeps them when converted back. Floating-point
 arrays may get another dtype, piece by piece while written.
 """
 
@@ -57,12 +56,11 @@ _SCALES = ("gamma", "beta", "weight", "bias")
 class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     """The result of a conversion; ``arrays`` counts those that were written.
 
-    ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and
-    ``untied`` (such names written as arrays of their own) hold the keys in ``target``, and so do
-    ``cast`` (written with another dtype) and ``overflows``: how many finite numbers of an array
-    became infinite in it. ``kept`` are the keys that would have been cast too, had ``keep`` or its
-    default not kept them. With ``lost_names`` the source has names, and files of the target's
-    format have none.
+    ``densified``, ``named_by_position``, ``tied`` (written as second names), ``untied`` (written as
+    arrays of their own) and ``cast`` (to another dtype) hold keys in ``target``. ``overflows``
+    counts each array's finite numbers that became infinite. ``kept`` are the keys that ``keep`` or
+    its default exempted from the cast. With ``lost_names`` the target's format drops the source's
+    names.
     """
 
     source: ParameterFile
@@ -129,13 +127,13 @@ def stage_params(
     verify_bytes: bool = False,
     cast: Cast | None = None,
 ) -> ParameterFile | None:
-    """Stage one file with the planned records of several, file by file; return its index as read back.
+    """Stage one file with the planned records of several, file by file; return its index as read
+    back.
 
     The format is the first file's unless ``to`` names another. Within ``.params`` byte ranges are
-    copied and nothing is decoded; else one array at a time is in memory. None is returned for an
-    output that cannot be read back (a pipe). Nothing is in place before the caller commits
-    ``stage``. ``verify_bytes`` compares the data too, where records were copied. ``cast`` gives
-    arrays another dtype. Raises RefusedError, InputError, OutputError, SelfCheckError.
+    copied and nothing is decoded; else one array at a time is in memory. The result is None for a
+    pipe. The caller commits ``stage``. ``verify_bytes`` compares the data of copied records too.
+    ``cast`` changes dtypes. Raises RefusedError, InputError, OutputError, SelfCheckError.
     """
     format_ = find_format(to or parts[0][0].format)
     refuse_parts(parts, format_, cast, options)
@@ -174,7 +172,7 @@ def write_parts(
     cast: Cast | None = None,
     options: WriteOptions = _PLAIN,
 ) -> bool:
-    """Write the planned records of several files to ``out``, and return whether they were copied unchanged.
+    """Write the planned records of several files; return whether they were copied unchanged.
 
     Raises InputError, OutputError.
     """
@@ -188,7 +186,9 @@ def write_parts(
 
 
 def verify_written(path: str, plan: Plan, format_: ParameterFormat) -> ParameterFile:
-    """Read the index of a written file and compare keys, shapes and dtypes with the plan. Raises SelfCheckError."""
+    """Compare the index of a written file with the plan's keys, shapes and dtypes. Raises
+    SelfCheckError.
+    """
     try:
         written = read_index(path)
     except InputError as error:
@@ -212,7 +212,7 @@ def verify_written(path: str, plan: Plan, format_: ParameterFormat) -> Parameter
 def refuse_record(
     record: Record, key: str | None, format_: ParameterFormat, options: WriteOptions
 ) -> Fault | None:
-    """Return why the format cannot hold ``record``; None when it can."""
+    """Return why the format cannot hold ``record``, if so."""
     if record.shape is None:
         return Fault("was never filled: there is no array to write")
     if record.storage != "default" and not options.densify:
@@ -229,10 +229,10 @@ def refuse_record(
 
 
 def find_ties(plan: Plan) -> dict[str, str]:
-    """Return the planned keys that are second names in the source, with the keys that they are second names for.
+    """Return the planned keys that are second names in the source, each with the key that it
+    repeats.
 
-    The plan is of one file. It may hold records several times (a copy for each branch): then each
-    round has ties of its own.
+    If the plan holds records several times (a copy for each branch), each round has its own ties.
     """
     rounds: dict[str | None, list[str]] = {}
     for record, key in plan:
@@ -267,7 +267,9 @@ def plan_conversion(
 def choose_cast(
     file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequence[str] | None
 ) -> Cast | None:
-    """Return the conversion to ``dtype``; None where it changes no array, so that records can be copied."""
+    """Return the conversion to ``dtype``; None if it changes no array, so that records can be
+    copied.
+    """
     if dtype is None:
         if keep:
             raise UsageError(
@@ -279,7 +281,7 @@ def choose_cast(
             Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}")
         )
     kept = _choose_kept(file, dtype, keep)
-    # One array under several names has one dtype
+    # One array under several names has one dtype.
     ties = [(record.key or "", record.tied_to) for record, _ in plan if record.tied_to is not None]
     kept |= {holder for key, holder in ties if key in kept}
     kept |= {key for key, holder in ties if holder in kept}
@@ -288,7 +290,7 @@ def choose_cast(
 
 
 def _choose_kept(file: ParameterFile, dtype: str, keep: Sequence[str] | None) -> set[str]:
-    """Return the keys that ``keep`` matches; by default, what MXNet refuses in float16."""
+    """The default is what MXNet refuses in float16."""
     if keep is None and dtype == "float16":
         return _find_batch_norms(file)
     patterns = [pattern for pattern in keep or () if pattern]
@@ -296,7 +298,8 @@ def _choose_kept(file: ParameterFile, dtype: str, keep: Sequence[str] | None) ->
 
 
 def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conversion]:
-    """Return ``file`` with floating-point arrays in ``dtype`` (in memory), and the result of the conversion.
+    """Return ``file`` with floating-point arrays in ``dtype`` (in memory), and the result of the
+    conversion.
 
     Raises:
         UsageError: arrays cannot be converted to ``dtype``.
@@ -322,9 +325,8 @@ def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conv
 
 
 def _find_batch_norms(file: ParameterFile) -> set[str]:
-    """Return the keys of statistics and of gamma and beta (weight and bias) beside them: in float16 MXNet refuses them.
-
-    In a model whose operators show the use of its arrays, they may have any names.
+    """Return the keys of statistics, and of gamma and beta (weight and bias) beside them: MXNet
+    refuses them in float16.
     """
     keys = {
         split_key(record.key)[1]: record.key for record in file.records if record.key is not None
@@ -348,7 +350,7 @@ def _name_records(file: ParameterFile, format_: ParameterFormat) -> list[tuple[R
 def _tie_equal_arrays(
     file: ParameterFile, plan: Plan, format_: ParameterFormat
 ) -> list[tuple[Record, str | None]]:
-    """Return the plan with equal arrays tied. Raises RefusedError for a format that has no ties."""
+    """Raises RefusedError for a format that has no ties."""
     if not format_.has_ties:
         able = join_words([each.suffix for each in list_formats() if each.has_ties])
         hint = (
@@ -376,7 +378,6 @@ def _can_copy(
     options: WriteOptions,
     cast: Cast | None,
 ) -> bool:
-    """Return whether records are copied unchanged, header and all."""
     if (
         cast is not None
         or options.layout
@@ -391,7 +392,6 @@ def _can_copy(
 
 
 def _cast_plan(plan: Plan, cast: Cast | None) -> Plan:
-    """Return the plan with the dtypes that are written."""
     return plan if cast is None else [(cast.record(record), key) for record, key in plan]
 
 
@@ -402,7 +402,7 @@ def _convert(
     plan = _cast_plan(stored, cast)
     options = msgspec.structs.replace(
         options,
-        # If several files have a text of one key, the first file's text comes last and stays.
+        # The first file's text of a key comes last and stays.
         metadata={
             key: value for source, _ in reversed(parts) for key, value in source.metadata.items()
         },
@@ -412,7 +412,7 @@ def _convert(
     )
     with ExitStack() as files:
         readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
-        # Records of two files may be equal; which file an object is of is known by its identity.
+        # Records of two files may be equal, so identity shows their file.
         reader_by_record = {id(record): reader for reader, items in readers for record, _ in items}
         sources = {id(record): source for (record, _), source in zip(plan, stored, strict=True)}
         advance = files.enter_context(
@@ -436,8 +436,7 @@ def _refuse_plan(
     cast: Cast | None,
     options: WriteOptions,
 ) -> list[Fault]:
-    """Return every reason why the format cannot hold a planned record; none when it can hold all."""
-    # Records that are copied were in a file of this format already.
+    # Copied records were in a file of this format already.
     if _can_copy(file, plan, format_, options, cast):
         return []
     faults = list(_find_repeated_names(plan)) if format_.unique_names else []
@@ -461,9 +460,9 @@ def _find_repeated_names(plan: Plan) -> Iterator[Fault]:
 
 
 class Cast:
-    """The conversion of floating-point arrays to ``dtype``; integers, booleans and the keys ``kept`` keep theirs.
+    """The conversion of floating-point arrays to ``dtype``, except the keys ``kept``.
 
-    ``overflows`` counts, by key, the finite numbers that became infinite because ``dtype`` ends before them.
+    ``overflows`` counts, by key, the finite numbers that became infinite.
     """
 
     def __init__(self, dtype: str, kept: Collection[str] = ()) -> None:
@@ -472,24 +471,21 @@ class Cast:
         self.overflows: dict[str, int] = {}
 
     def changes(self, record: Record) -> bool:
-        """Return whether ``record`` gets another dtype."""
         return self._is_other(record) and record.key not in self._kept
 
     def keeps(self, record: Record) -> bool:
-        """Return whether ``record`` keeps its dtype only because it is one of the kept keys."""
         return self._is_other(record) and record.key in self._kept
 
     def _is_other(self, record: Record) -> bool:
         return record.dtype in _CONVERTED and record.dtype != self.dtype
 
     def record(self, record: Record) -> Record:
-        """Return ``record`` in the form to write."""
         return msgspec.structs.replace(record, dtype=self.dtype) if self.changes(record) else record
 
     def chunks(
         self, record: Record, key: str, chunks: Iterable[bytes | memoryview]
     ) -> Iterable[bytes | memoryview]:
-        """Return the dense bytes of ``record`` (little endian) in the new dtype, piece by piece."""
+        """Return little-endian dense bytes in the new dtype, piece by piece."""
         return self._convert(record.dtype or "", key, chunks) if self.changes(record) else chunks
 
     def _convert(
@@ -518,7 +514,7 @@ class Cast:
 
 
 def _split_whole(chunks: Iterable[bytes | memoryview], size: int) -> Iterator[bytes | memoryview]:
-    """Yield ``chunks`` again so that each has whole elements of ``size`` bytes: a decompressor cuts them anywhere."""
+    """Yield whole elements of ``size`` bytes: a decompressor cuts them anywhere."""
     rest = b""
     for chunk in chunks:
         if not rest and len(chunk) % size == 0:

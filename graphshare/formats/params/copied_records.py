@@ -1,4 +1,6 @@
-"""Copy records between parameter files of one format unchanged, header and all, and compare a copy with its plan."""
+"""Copy records between parameter files of one format, header and all, and compare a copy with its
+plan.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from graphshare.text.format import format_count
 
 
 def copy_records(parts: Parts, out: BinaryIO, head: bytes = b"", tail: bytes = b"") -> None:
-    """Write ``head``, the planned records of several files to ``out``, file by file, and ``tail``.
+    """Write ``head``, the planned records of several files, file by file, and ``tail`` to ``out``.
 
     Raises InputError when a source changed since it was indexed, OutputError when writing fails.
     """
@@ -51,9 +53,10 @@ def verify_records(
     verify_bytes: bool,
     named: bool = True,
 ) -> None:
-    """Compare the ``index`` of a file by :func:`copy_records` with its plan; the records' bytes with ``verify_bytes``.
+    """Compare the ``index`` of a copied file with its plan; with ``verify_bytes`` also the bytes.
 
-    Unless ``named`` the file has no names. Memory does not grow with the arrays. Raises SelfCheckError.
+    Unless ``named`` the file has no names. Memory does not grow with the arrays. Raises
+    SelfCheckError.
     """
     plan = [item for _, items in parts for item in items]
     faults = list(_differences(index, plan, named))
@@ -86,7 +89,6 @@ def _differences(written: ParameterFile, plan: Plan, named: bool) -> Iterator[Fa
 
 
 def _content(record: Record) -> tuple[object, ...]:
-    """Return the facts that a copied record shares with its source: everything but the name and the place."""
     parts: tuple[object, ...] = ()
     if record.parts:
         parts = tuple(
@@ -113,7 +115,7 @@ def _byte_differences(written: ByteSource, index: ParameterFile, parts: Parts) -
         advance = stack.enter_context(task("comparing bytes", total, "B"))
         for file, plan in parts:
             source = stack.enter_context(reopen_source(file.path, file.identity, file.held))
-            # The plan comes first: at its end zip has not yet taken a record, and the next file goes on with it.
+            # The plan comes first: at its end zip has not yet taken a record of the next file.
             for (planned, key), (number, record) in zip(plan, records, strict=False):
                 at = first_difference(source, planned.offset, written, record.offset, planned.size)
                 if at is not None:

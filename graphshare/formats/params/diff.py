@@ -32,11 +32,11 @@ How = Literal["equal", "values", "bits", "form", "added", "removed", "renamed"]
 
 
 class ParameterChange(msgspec.Struct, frozen=True):
-    """One parameter in both files. ``old`` and ``new`` are its keys, None where a file does not have it.
+    """One parameter in both files. ``old`` and ``new`` are its keys, None if a file lacks it.
 
-    ``how``: ``values`` differ, or only their ``bits`` (0 and -0), its ``form`` does (shape, type,
-    storage: see ``detail``), it was ``added`` or ``removed``, or it is ``renamed`` only (``arg:``
-    became ``aux:``). ``distance`` measures how far values are apart.
+    ``how``: ``values`` differ, or only their ``bits`` (0 and -0), or its ``form`` (shape, type,
+    storage: see ``detail``), it was ``added``, ``removed``, or only ``renamed`` (``arg:`` became
+    ``aux:``).
     """
 
     how: How
@@ -49,12 +49,11 @@ class ParameterChange(msgspec.Struct, frozen=True):
 
 
 class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
-    """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs.
+    """Two parameter files; true when anything differs. ``equal`` counts equal parameters.
 
-    ``near`` counts the equal ones that differ within the tolerance. ``across`` counts parameters
-    with unlike dtypes that were compared by value, by the dtype up to whose rounding they may
-    differ. ``missing`` are parameters whose values are in files that do not exist or are too short:
-    they were not compared.
+    ``near`` counts equal ones that differ within the tolerance, ``across`` parameters of unlike
+    dtypes, compared by value, by the dtype whose rounding is allowed. ``missing`` ones were not
+    compared: their files do not exist or are too short.
     """
 
     left: str
@@ -69,7 +68,6 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
         return bool(self.changes)
 
     def make_table(self) -> Table:
-        """Return a table with a row for each parameter that differs."""
         rows = []
         for c in self.changes:
             what = (
@@ -85,7 +83,6 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
         return Table(("parameter", "old", "new", "what", "max abs"), rows)
 
     def _repr_html_(self) -> str:
-        """Return the changes as an HTML table for notebooks."""
         title = f"parameters: {self.equal:,} equal, {len(self.changes):,} different"
         return format_html(
             title, facts=[("left", self.left), ("right", self.right)], tables=[self.make_table()]
@@ -105,8 +102,8 @@ def diff_parameters(
     """Compare the records of ``left`` and ``right``, paired by :func:`pair_records`.
 
     With ``across_dtypes`` floats of different dtypes are equal up to the rounding of the less
-    precise one. With ``skips_missing`` values that a missing file has are not compared, and listed;
-    else they are refused (InputError). No more than two pieces of an array are in memory.
+    precise one. With ``skips_missing`` values in missing files are listed; else refused
+    (InputError). At most two pieces of an array are in memory.
     """
     from graphshare.formats.params.comparison import compare_records  # start-up: needs numpy
 
@@ -149,7 +146,6 @@ def diff_parameters(
 
 
 def _find_place(file: ParameterFile, record: Record) -> tuple[object, ...]:
-    """Return the facts of a record that give the place and the meaning of its bytes."""
     path = (record.other_file or file).path
     return os.path.realpath(path), record.offset, record.size, record.shape, record.element_type
 
@@ -162,10 +158,10 @@ def pair_records(
     chosen: Collection[str] | None = None,
     left_out: Collection[str] = (),
 ) -> list[RecordPair]:
-    """Return the records of two files in pairs; ``names`` maps a name to its counterparts (by default itself).
+    """Pair the records of two files; ``names`` maps a name to its counterparts (by default itself).
 
-    ``chosen`` limits them to pairs with one of these keys, and pairs with a key that is
-    ``left_out`` are left out. Records without names are paired by position.
+    ``chosen`` limits them to pairs with one of these keys; ``left_out`` excludes pairs. Records
+    without names are paired by position.
     """
     return [
         pair for pair in _pair_by_name(left, right, names) if _is_selected(pair, chosen, left_out)
@@ -214,7 +210,7 @@ def _describe_unpaired(x: Record | None, y: Record | None) -> Iterator[Parameter
 
 
 def _find_coarser(x: Record, y: Record) -> str:
-    """Return the dtype up to whose rounding the values may differ; empty for others than floats of unlike precision."""
+    """Return the dtype whose rounding is allowed, for floats of unlike precision."""
     dtypes = {x.dtype, y.dtype}
     return (
         find_coarsest(dtypes)
@@ -231,9 +227,6 @@ def _change(
     across_dtypes: bool,
     with_prefixes: bool,
 ) -> ParameterChange | None:
-    """Return the difference, None where there is none; with ``across_dtypes`` that of two floating
-    point dtypes is none.
-    """
     parameter, coarser = (
         (x.key, y.key, y.shape, y.dtype),
         _find_coarser(x, y) if across_dtypes else "",
@@ -255,7 +248,6 @@ def _change(
 
 
 def _describe_forms(x: Record, y: Record, *, with_dtype: bool) -> str:
-    """Return how shape, dtype and storage differ, in words; empty where they do not."""
     facts: dict[str, tuple[object, object]] = {"shape": (x.shape, y.shape)}
     if with_dtype:
         facts["type"] = x.element_type, y.element_type

@@ -1,8 +1,8 @@
-"""The interface of parameter formats, the format of a file (by content, never by its name), and the index of a file.
+"""The interface of parameter formats, and how a file's format is found: by content, never by name.
 
-A new format is one module with a subclass of :class:`ParameterFormat`, its object ``FORMAT``, and one line in
-:data:`graphshare.formats.model_names.PARAMETER_FORMATS`. A format reads ranges of a
-:class:`~graphshare.files.byte_source.ByteSource` and never decodes an array to know its name, shape and dtype.
+A new format is one module with a subclass of :class:`ParameterFormat`, its object ``FORMAT``, and
+one line in :data:`graphshare.formats.model_names.PARAMETER_FORMATS`. It reads ranges of bytes and
+decodes no array for its index.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ if TYPE_CHECKING:  # start-up: only a file that is refused needs it
 CHUNK = 1 << 20  # bytes of an array that are in memory at a time
 
 Plan = Sequence[tuple[Record, str | None]]
-"""The records to write, in order, each with its new key; None for a record without a name."""
+"""The records to write, in order, each with its new key, or None."""
 
 Parts = Sequence[tuple[ParameterFile, Plan]]
 """The planned records of several files that become one file."""
 
 Chunks = Callable[[Record], Iterable[bytes | memoryview]]
 """Gives an array's bytes piece by piece; to a writer in dense C order, little endian."""
-#: Formats of models that hold their own parameters: they are read, and written as models.
+#: Formats of models that hold their own parameters, and are written as models.
 MODELS = {"onnx": "graphshare.formats.onnx.parameters"}
 _START = 24  # bytes that identify a format
 _SHARDS = "graphshare.formats.params.shards"  # reads folders; loaded as a format is, when it is first asked for
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """The options of a file to be written; a format ignores those that it cannot express.
+    """The options of a written file; a format ignores those that it cannot express.
 
     ``densify`` writes sparse arrays in dense form. ``np_shape`` allows scalars and arrays of size 0
-    (V3 records of ``.params``). ``layout`` is the form of its records for an older MXNet, ``V0``,
-    ``V1`` or ``V2``. ``metadata`` are texts beside the arrays. ``ties`` maps each key that is a
-    second name to the key that has the bytes.
+    (V3 records of ``.params``). ``layout`` is the form of records for an older MXNet, ``V0``,
+    ``V1`` or ``V2``. ``metadata`` are texts beside the arrays. ``ties`` maps each second name to
+    its array's key.
     """
 
     densify: bool = False
@@ -68,12 +68,12 @@ class WriteOptions(msgspec.Struct, frozen=True):
 class ParameterFormat(ABC):
     """One parameter format. Instances have no state.
 
-    ``name`` is the value for ``--to`` and, after a dot, the suffix of files; ``description`` is the
-    name in messages. ``starts`` are the first bytes of every such file. ``unique_names`` is False
-    where records may share a name or have none. Without ``keeps_names`` a file has no names, and
-    its records are in the order of those they would have. Unless it ``may_be_empty`` there is no
-    file without arrays. With ``has_ties`` one array can have several names; with ``copies_records``
-    records are copied within the format without decoding (:meth:`copy`).
+    ``name`` is the value for ``--to`` and, after a dot, the suffix of files; ``description`` is for
+    messages. ``starts`` are the first bytes of every such file. ``unique_names`` is False if
+    records may share a name or have none. Without ``keeps_names`` a file has no names, and records
+    are in the order of the names they would have. Unless it ``may_be_empty`` a file has arrays.
+    With ``has_ties`` one array can have several names; with ``copies_records`` records are copied
+    within the format without decoding (:meth:`copy`).
     """
 
     name: ClassVar[str]
@@ -87,29 +87,31 @@ class ParameterFormat(ABC):
 
     @property
     def suffix(self) -> str:
-        """Return the suffix of files."""
         return f".{self.name}"
 
     def sniff(self, start: bytes) -> bool:
-        """Return whether a file that starts with these 24 bytes (fewer when it is shorter) is of this format."""
+        """Whether a file with these first 24 bytes (or fewer) is of this format."""
         return start.startswith(self.starts)
 
     def may_hold_arrays(self, source: ByteSource) -> bool:
-        """Return whether a file with such a start may be of this format; False where other files begin alike."""
+        """For formats that share their first bytes with others."""
         return True
 
     @abstractmethod
     def index(self, source: ByteSource) -> ParameterFile:
-        """Return names, shapes, dtypes and places; read no array. Raises InputError for a file that is damaged."""
+        """Return names, shapes, dtypes and places; read no array. Raises InputError for a damaged
+        file.
+        """
 
     def find_float32(self, file: ParameterFile) -> set[str]:
-        """Return the keys of arrays that the operators of a model take in float32 beside float16 data."""
+        """Return the keys of arrays that a model's operators take in float32 beside float16
+        data.
+        """
         return set()
 
     def read(self, source: ByteSource) -> Chunks:
-        """Return a function that yields a record's stored elements in pieces of at most ``source.piece`` bytes.
-
-        Here the elements lie at the record's ``data_offset``. Formats that compress them have their own.
+        """Return a function that yields a record's stored elements in pieces of at most
+        ``source.piece`` bytes.
         """
 
         def chunks(record: Record) -> Iterator[bytes]:
@@ -122,25 +124,25 @@ class ParameterFormat(ABC):
 
     @abstractmethod
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
-        """Write each record in dense form under its key; the same arrays always give the same bytes.
+        """Write each record in dense form under its key; the same arrays always give the same
+        bytes.
 
-        The caller has made sure that the format can hold each of them (:meth:`refuse`). Memory does
-        not grow with the arrays.
+        The caller has called :meth:`refuse` for each. Memory does not grow with the arrays.
         """
 
     @abstractmethod
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
-        """Return why the format cannot hold the dense array ``record`` under ``key``; None when it can."""
+        """Return why the format cannot hold the dense array ``record`` under ``key``."""
 
     def copy(self, parts: Parts, out: BinaryIO) -> None:
-        """Copy the planned records unchanged, header and all. Only where ``copies_records``."""
+        """Copy the planned records unchanged, header and all. Only if ``copies_records``."""
         raise NotImplementedError
 
     def verify_copy(
         self, written: ByteSource, parts: Parts, *, verify_bytes: bool
     ) -> ParameterFile:
-        """Compare the file that :meth:`copy` wrote with its plan and return its index; the data too
-        with ``verify_bytes``.
+        """Compare the file that :meth:`copy` wrote with its plan, with ``verify_bytes`` its data
+        too; return its index.
 
         Raises SelfCheckError.
         """
@@ -148,11 +150,10 @@ class ParameterFormat(ABC):
 
 
 def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:
-    """Return the index of the parameter file at ``path`` (``-`` for stdin): names, shapes, dtypes,
-    places. No array is read.
+    """Return the index of the parameter file at ``path`` (``-`` for stdin); no array is read.
 
-    The index of a checkpoint folder lists the tensors of all its shards. ``wanted`` is the kind of
-    file that messages ask for.
+    A checkpoint folder's index lists the tensors of all shards. Messages ask for the ``wanted``
+    kind.
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
@@ -171,7 +172,7 @@ def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -
 
 
 def _unpack_model(source: ByteSource) -> ByteSource:
-    """Return the content of a model that gzip packed, and any other file unchanged: arrays are read in place."""
+    """Unpack a model from gzip; other files stay packed: arrays are read in place."""
     if source.read_at(0, min(len(GZIP), source.size)) != GZIP:
         return source
     start = HeldBytes(
@@ -193,7 +194,7 @@ def _begins_like_parameters(start: bytes) -> bool:
 
 
 def find_format(name: str) -> ParameterFormat:
-    """Return the format that a :class:`ParameterFile` names; it is loaded when it is first asked for."""
+    """Return the format that a :class:`ParameterFile` names, loaded on first use."""
     format_: ParameterFormat = import_module(PARAMETER_FORMATS.get(name) or MODELS[name]).FORMAT
     return format_
 
@@ -204,7 +205,7 @@ def list_formats() -> list[ParameterFormat]:
 
 
 def _iter_formats() -> Iterator[ParameterFormat]:
-    """Yield all formats, each loaded when it is reached: a magic number decides before any other sign."""
+    """Formats with a magic number come first."""
     others = []
     for format_ in map(find_format, PARAMETER_FORMATS):
         if format_.starts:
@@ -216,7 +217,9 @@ def _iter_formats() -> Iterator[ParameterFormat]:
 
 
 def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> ParameterFormat:
-    """Return the format of a file, by its first bytes. Raises InputError when no format has such a start."""
+    """Return the format of a file, by its first bytes. Raises InputError when no format has such a
+    start.
+    """
     start = source.read_at(0, min(_START, source.size))
     for format_ in _iter_formats():
         if format_.sniff(start) and format_.may_hold_arrays(source):
@@ -237,7 +240,9 @@ def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> Pa
 
 
 def choose_format(path: str) -> ParameterFormat:
-    """Return the format that a file of this name is written in. Raises RefusedError for a suffix of no format."""
+    """Return the format for writing a file of this name. Raises RefusedError for an unknown
+    suffix.
+    """
     suffix = os.path.splitext(base_name(path))[1].lower()
     if suffix[1:] in PARAMETER_FORMATS:
         return find_format(suffix[1:])
@@ -249,7 +254,7 @@ def choose_format(path: str) -> ParameterFormat:
 
 
 def _explain_cut(start: bytes) -> str:
-    """Return the fault of a file that ends inside the first bytes of a format; an empty text if it does not."""
+    """Return the fault of a file that ends inside the first bytes of a format."""
     if not start:
         return "is empty"
     for format_ in list_formats():

@@ -1,6 +1,5 @@
-"""Find equal parameters: each pair is one node (tied), byte-equal in the file (copied), or named as different.
-
-The arrays of one file that are equal are found by a hash of each, read piece by piece.
+"""Find equal parameters: each pair is one node (tied), byte-equal in the file (copied), or
+different.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ How = Literal["tied", "equal", "different", "missing", "fed"]
 
 
 class ParameterPair(msgspec.Struct, frozen=True, eq=False):
-    """A parameter of the reference and its twin; ``detail`` names a difference, or the missing ones.
+    """A parameter of the reference and its twin; ``detail`` names a difference, or the missing
+    ones.
 
-    ``fed`` is a parameter that the files do not hold, with a value from the user. With
-    ``has_other_type`` the files have it in one shape and two types.
+    ``fed`` parameters have a value from the user. With ``has_other_type`` the files have one shape
+    and two types.
     """
 
     left: Node
@@ -34,7 +34,7 @@ class ParameterPair(msgspec.Struct, frozen=True, eq=False):
 
 
 class RecordsByName:
-    """The records of a file by the variable they belong to; the last of several with one key, as MXNet reads it."""
+    """The records of a file by variable; of several with one key the last, as in MXNet."""
 
     def __init__(self, file: ParameterFile) -> None:
         self.file = file
@@ -44,7 +44,6 @@ class RecordsByName:
                 self._records[split_key(record.key)] = record
 
     def names(self) -> set[str]:
-        """Return the names of the variables that the file holds."""
         return {name for _, name in self._records}
 
     def of(self, node: Node, *, auxiliary: bool = False) -> Record | None:
@@ -61,7 +60,7 @@ def compare_parameters(
     left: RecordsByName | None,
     right: RecordsByName | None,
 ) -> list[ParameterPair]:
-    """Compare each pair of parameter nodes; without a file only tied ones can be recognized."""
+    """Compare each pair of parameter nodes; without a file only tied ones are recognized."""
     if left is None or right is None:
         return [
             ParameterPair(a, b, "tied")
@@ -95,7 +94,9 @@ def compare_parameters(
 
 
 def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
-    """Return the difference between two records' arrays in words; empty when they are equal byte for byte."""
+    """Return the difference between two records' arrays in words; empty when equal byte for
+    byte.
+    """
     if x.shape != y.shape:
         return f"shapes {x.shape} and {y.shape}"
     if x.element_type != y.element_type:
@@ -106,13 +107,14 @@ def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Rec
 def find_equal_arrays(
     file: ParameterFile, records: Sequence[Record]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the names of equal arrays: the first in the file, then the others. Tied names are skipped.
+    """Yield the names of equal arrays, the first in the file apart. Tied names are skipped.
 
-    Arrays of the same shape, dtype and storage are compared by a cryptographic hash of their bytes.
+    Arrays of the same shape, dtype and storage are compared by a cryptographic hash, read piece by
+    piece.
     """
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:
-        # Arrays without elements are all equal, even if they serve different purposes, and a tie would save nothing.
+        # Arrays without elements are all equal, but may differ in purpose, and a tie saves nothing.
         if (
             record.key is not None
             and record.shape is not None
@@ -136,7 +138,7 @@ def find_equal_arrays(
 
 
 def hash_array(reader: ArrayReader, record: Record) -> bytes:
-    """Return a cryptographic hash of the bytes of an array; it is read piece by piece."""
+    """Return a cryptographic hash of the bytes of an array, read piece by piece."""
     from hashlib import sha256  # start-up: it loads OpenSSL
 
     digest = sha256()

@@ -1,4 +1,5 @@
-"""MXNet's ``.params`` files (``mx.nd.save``): indexed by seeking, and written by copying ranges of bytes.
+"""MXNet's ``.params`` files (``mx.nd.save``): indexed by seeking, written by copying ranges of
+bytes.
 
 All integers are little endian; nothing is padded or aligned.
 
@@ -14,10 +15,11 @@ The file::
 
 Bytes after the last name are ignored. A record takes one of four forms; a file may mix them::
 
-    V0 (up to 0.10)       uint32 ndim (its first word IS the rank), ndim x uint32 dims, context,
-    int32 type, data V1 0xF993FAC8 (0.11)  uint32 magic, shape, context, int32 type, data V2
-    0xF993FAC9 (0.12)  uint32 magic, int32 storage, [storage shape], shape, context, int32 type,
-    [aux], data, [aux data] V3 0xF993FACA (1.5)   as V2; written while np-shape is active
+    V0 (up to 0.10)       uint32 ndim (its first word IS the rank), ndim x uint32 dims, context, int32 type, data
+    V1 0xF993FAC8 (0.11)  uint32 magic, shape, context, int32 type, data
+    V2 0xF993FAC9 (0.12)  uint32 magic, int32 storage, [storage shape], shape, context, int32 type, [aux], data,
+                          [aux data]
+    V3 0xF993FACA (1.5)   as V2; written while np-shape is active
 
     shape    int32 ndim, ndim x int64 dims
     context  int32 device type (1 = cpu), int32 device id; any value loads in a CPU build
@@ -25,8 +27,7 @@ Bytes after the last name are ignored. A record takes one of four forms; a file 
     aux      per aux array: int32 type, shape. Then the data of storage shape, then each aux array's data.
              row_sparse: the row numbers. csr: indptr (rows + 1), then the column indices.
     type     0 float32, 1 float64, 2 float16, 3 uint8, 4 int32, 5 int8, 6 int64, 7 bool (1 byte), 12 bfloat16 (2 bytes);
-             8 int16, 9 uint16, 10 uint32 and 11 uint64 are numbered in MXNet's headers,
-             but 1.9.1 neither saves nor loads them
+             8 int16, 9 uint16, 10 uint32 and 11 uint64 are in MXNet's headers, but 1.9.1 neither saves nor loads them
 
 A dense V2 or V3 record's data starts 24 + 8 * ndim bytes after its first byte.
 
@@ -35,18 +36,17 @@ Rank 0 has no single meaning:
 * V2, rank 0: an array never filled. The record ends after the shape.
 * V3, rank 0: a scalar, with context, type and one element. Rank -1 or a dimension of -1: never
   filled, ends after the shape.
-* V0 and V1, rank 0: MXNet 1.9.1 reads a scalar, its writers of the time (before 1.5) ended the
-  record after the shape. Nothing in the record tells. The file is read as 1.9.1 would, and if that
-  does not fit, once more with all of them as ending there.
+* V0 and V1, rank 0: MXNet 1.9.1 reads a scalar, but writers before 1.5 ended the record after the
+  shape. The file is read as 1.9.1 would, and if that does not fit, once more with all of them
+  ending there.
 * V1, a dimension of -1: never filled, ends after the shape, as 1.9.1 reads it.
 
-Sparse V3 records do not exist: 1.9.1 neither writes nor reads them.
+1.9.1 neither writes nor reads sparse V3 records.
 
-Limits beyond the format, so that a small hostile file stays cheap: rank 255, names of 1 MiB, 1,048,576 records.
+Limits that keep a small hostile file cheap: rank 255, names of 1 MiB, 1,048,576 records.
 
-A known record is copied whole, header and data, so that its form, its device word and everything
-else in its header stay unchanged; only the count at the start and the names at the end are new. New
-dense arrays are written as V2 or V3.
+A known record is copied whole, so that its header stays unchanged; only the count at the start and
+the names at the end are new. New dense arrays are written as V2 or V3.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
     if magic != MAGIC:
         cursor.fail(f"is not a .params file: it starts with {magic:#x}, not {MAGIC:#x}", at=0)
     left = cursor.size - cursor.position - _U64.size
-    # Before anything is allocated: the count of a hostile file can be any number of 64 bits.
+    # Before anything is allocated: a hostile file may claim any 64-bit count.
     if count * SMALLEST_RECORD > left:
         cursor.fail(
             f"claims {format_count(count, 'array')}, but has room for {max(left, 0) // SMALLEST_RECORD:,} at most",
@@ -160,7 +160,6 @@ def _read_names(cursor: Cursor, count: int) -> list[str]:
 
 
 def _read_array(cursor: Cursor, number: int, bare: bool) -> _Array:
-    """Return the fields of a record after its key; the file has the keys at its end."""
     cursor.record = number
     offset = cursor.position
     (word,) = cursor.unpack(_U32, "a record's first word")
@@ -216,7 +215,7 @@ def _read_modern(cursor: Cursor, offset: int, layout: str) -> _Array:
 def _read_shape(cursor: Cursor, what: str, *, unknown: bool = False) -> tuple[int, ...] | None:
     """Read int32 rank and int64 dimensions.
 
-    Where a shape may be ``unknown``, rank -1 and dimensions of -1 make it None.
+    If a shape may be ``unknown``, rank -1 and dimensions of -1 make it None.
     """
     at = cursor.position
     (rank,) = cursor.unpack(_I32, what)
@@ -300,7 +299,7 @@ def _read_sparse(
 
 
 class MxnetParams(ParameterFormat):
-    """Every generation is read; arrays are written as MXNet 1.9.1 writes them."""
+    """Every generation is read; arrays are written as in MXNet 1.9.1."""
 
     name = "params"
     description = ".params (mx.nd.save)"
@@ -309,9 +308,8 @@ class MxnetParams(ParameterFormat):
     copies_records = True
 
     def index(self, source: ByteSource) -> ParameterFile:
-        """Return the index of a ``.params`` file.
-
-        Raises InputError, with the record and the byte, for a file that is cut short or contradicts itself.
+        """Raises InputError, with the record and the byte, for a file that is cut short or
+        contradicts itself.
         """
         cursor = Cursor(source)
         try:
@@ -326,7 +324,6 @@ class MxnetParams(ParameterFormat):
             raise  # neither reading fits: report the fault of MXNet's own
 
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
-        """Write each record's dense form under its key, as ``mx.nd.save`` of MXNet 1.9.1 does."""
         names = _encode_keys(plan)
         write_all(out, _encode_header(len(plan)))
         for record, _ in plan:
@@ -341,7 +338,6 @@ class MxnetParams(ParameterFormat):
         write_all(out, _encode_names(names))
 
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
-        """Return why MXNet 1.9.1 could not load the array."""
         if record.dtype in UNLOADABLE_DTYPES:
             return Fault(
                 f"is {record.dtype}, which MXNet neither saves nor loads",
@@ -355,9 +351,9 @@ class MxnetParams(ParameterFormat):
     def copy(self, parts: Parts, out: BinaryIO) -> None:
         """Write the planned records of several ``.params`` files to ``out``, file by file.
 
-        A record may occur several times, and keys may repeat. Memory does not grow with the arrays.
-        Raises RefusedError for a plan that mixes keys and None or has a name that is too long to be
-        read, InputError when a source changed since it was indexed, OutputError when writing fails.
+        Records and keys may repeat. Memory does not grow with the arrays. Raises RefusedError for a
+        plan with both keys and None, or too long a name, InputError when a source changed since it
+        was indexed, OutputError when writing fails.
         """
         plan = [item for _, items in parts for item in items]
         names = _encode_keys(plan)
@@ -368,11 +364,6 @@ class MxnetParams(ParameterFormat):
     def verify_copy(
         self, written: ByteSource, parts: Parts, *, verify_bytes: bool
     ) -> ParameterFile:
-        """Read back the file that :meth:`copy` wrote, compare it with the plan and return its index.
-
-        Headers, names and sizes are always compared; the records' bytes with ``verify_bytes`` (in flat memory). Raises
-        SelfCheckError.
-        """
         try:
             index = self.index(written)
         except InputError as error:
@@ -385,9 +376,8 @@ FORMAT = MxnetParams()
 
 
 def _encode_keys(plan: Plan) -> list[bytes]:
-    """Return the keys of ``plan`` as bytes; none for a list without names.
-
-    Raises RefusedError as :meth:`MxnetParams.copy`.
+    """Return the keys as bytes; none for a list without names. Raises RefusedError as
+    :meth:`MxnetParams.copy`.
     """
     if len(plan) > MAX_RECORDS:
         raise RefusedError(
@@ -418,12 +408,10 @@ def _encode_keys(plan: Plan) -> list[bytes]:
 
 
 def _encode_header(count: int, reserved: int = 0) -> bytes:
-    """Return the first 24 bytes of a file with ``count`` arrays."""
     return struct.pack("<QQQ", MAGIC, reserved, count)
 
 
 def _encode_names(names: Sequence[bytes]) -> bytes:
-    """Return the bytes after the last array."""
     parts = [struct.pack("<Q", len(names))]
     for name in names:
         parts.append(struct.pack("<Q", len(name)))
@@ -434,7 +422,8 @@ def _encode_names(names: Sequence[bytes]) -> bytes:
 def encode_dense_header(
     shape: tuple[int, ...], dtype: str, *, np_shape: bool, layout: str = ""
 ) -> bytes:
-    """Return the header of a dense record as MXNet writes it on a CPU: 1.9.1 in V3 when ``np_shape``, V2 otherwise.
+    """Return the header of a dense record as MXNet 1.9.1 writes it on a CPU: V3 with ``np_shape``,
+    else V2.
 
     Raises RefusedError for a scalar in V2, and for a rank above 255.
     """

@@ -1,7 +1,6 @@
-"""The dtypes of ONNX that numpy does not have: arrays of them are of the package ml_dtypes, with
-one number in each element.
+"""The dtypes of ONNX that numpy lacks: ml_dtypes has arrays of them, one number per element.
 
-In files and in onnxruntime several numbers of less than a byte are in one, the first in its lowest bits.
+Files and onnxruntime pack numbers of less than a byte, the first in the lowest bits.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ INSTALL = "pip install ml_dtypes"
 
 
 def is_installed() -> bool:
-    """Return whether ml_dtypes is installed, without importing it."""
+    """Whether ml_dtypes is installed, without importing it."""
     return find_spec("ml_dtypes") is not None
 
 
 def find_numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype of arrays for one of :data:`NARROW`. Raises UsageError where ml_dtypes is not installed."""
+    """Return the dtype of arrays for one of :data:`NARROW`. Raises UsageError without ml_dtypes."""
     if not is_installed():
         raise UsageError(
             Fault(f"arrays of {name} need ml_dtypes, which is not installed", hint=INSTALL)
@@ -57,28 +56,28 @@ def find_numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def name_dtype(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype in ONNX; numpy uses the same names for its own dtypes."""
+    """Return the name of a dtype in ONNX, mostly numpy's."""
     return _NAMES.get(str(dtype), str(dtype))
 
 
 def is_narrow(dtype: np.dtype[Any]) -> bool:
-    """Return whether a dtype is one of :data:`NARROW`."""
+    """Whether a dtype is one of :data:`NARROW`."""
     return str(dtype) in _NAMES
 
 
 def has_bytes_of(array: Array, name: str) -> bool:
-    """Return whether numpy read an array from a file with one of :data:`NARROW`: bytes without a dtype."""
+    """Whether numpy read an array of one of :data:`NARROW` from a file: bytes without a dtype."""
     is_plain = array.dtype.kind == "V" and array.dtype.names is None and not is_narrow(array.dtype)
     return is_plain and name in _OWN and array.dtype.itemsize == (2 if _OWN[name][1] == 16 else 1)
 
 
 def is_number(dtype: np.dtype[Any]) -> bool:
-    """Return whether elements of a dtype are numbers or truth values."""
+    """Whether elements of a dtype are numbers or truth values."""
     return is_narrow(dtype) or dtype.kind in "fiub"
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Return whether numbers of a dtype are floats."""
+    """Whether numbers of a dtype are floats."""
     return (
         _NAMES[str(dtype)].startswith(("float", "bfloat"))
         if is_narrow(dtype)
@@ -87,17 +86,19 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
 
 
 def name_wide(name: str) -> str:
-    """Return the dtype of numpy that holds every number of one of :data:`NARROW`."""
+    """Return numpy's dtype that holds every number of one of :data:`NARROW`."""
     return "float32" if "float" in name else "uint8" if name.startswith("u") else "int8"
 
 
 def widen(array: Array) -> Array:
-    """Return an array of one of :data:`NARROW` in a dtype of numpy that holds the same numbers; others unchanged."""
+    """Return an array of one of :data:`NARROW` in a numpy dtype with the same numbers; others
+    unchanged.
+    """
     return array.astype(name_wide(name_dtype(array.dtype))) if is_narrow(array.dtype) else array
 
 
 def narrow(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Return the result of :func:`widen` for ``dtype`` in that dtype again; other arrays unchanged."""
+    """Undo :func:`widen` for ``dtype``; other arrays unchanged."""
     if not is_narrow(dtype) or str(array.dtype) != name_wide(name_dtype(dtype)):
         return array
     result = array.astype(dtype)
@@ -108,7 +109,7 @@ def narrow(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def to_raw(array: Array) -> Array:
-    """Return the bits of an array of one of :data:`NARROW` in unsigned integers, in its shape; others unchanged.
+    """Return the bits of an array of one of :data:`NARROW` as unsigned integers; others unchanged.
 
     Packed numbers are in the first bytes; the rest is zero.
     """
@@ -122,7 +123,7 @@ def to_raw(array: Array) -> Array:
 
 
 def from_raw(raw: Array, name: str) -> Array:
-    """Return the array from the bits that :func:`to_raw` gave; ``name`` is one of :data:`NARROW`."""
+    """Invert :func:`to_raw`; ``name`` is one of :data:`NARROW`."""
     dtype, bits = find_numpy_dtype(name), _OWN[name][1]
     flat = raw.reshape(-1)
     if bits < 8:
@@ -131,7 +132,7 @@ def from_raw(raw: Array, name: str) -> Array:
 
 
 def read_raw(data: bytes | memoryview, name: str, shape: tuple[int, ...]) -> Array:
-    """Return the bits in ``data``, little endian, as :func:`to_raw` gives them for a ``shape``."""
+    """Return the bits in little-endian ``data`` as :func:`to_raw` does for ``shape``."""
     import numpy as np  # start-up: as above
 
     bits = _OWN[name][1]
@@ -142,7 +143,7 @@ def read_raw(data: bytes | memoryview, name: str, shape: tuple[int, ...]) -> Arr
 
 
 def _pack(numbers: Array, bits: int) -> Array:
-    """Return numbers of less than a byte packed into the first bytes, and zeros."""
+    """Pack numbers of less than a byte into the first bytes, followed by zeros."""
     import numpy as np  # start-up: as above
 
     each = 8 // bits
@@ -155,7 +156,7 @@ def _pack(numbers: Array, bits: int) -> Array:
 
 
 def _unpack(packed: Array, bits: int) -> Array:
-    """Return as many numbers of less than a byte as there are bytes; the numbers are in the first of these."""
+    """Unpack as many numbers as there are bytes from the first bytes."""
     import numpy as np  # start-up: as above
 
     used = packed[: -(-packed.size * bits // 8), None]

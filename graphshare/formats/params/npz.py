@@ -1,5 +1,5 @@
-"""numpy's files: the header of an ``.npy`` array, and ``.npz``, a zip archive of such arrays, the
-member's name being the key.
+"""numpy's files: the header of an ``.npy`` array, and ``.npz``, a zip archive of such arrays named
+by key.
 
 An array::
 
@@ -9,11 +9,10 @@ An array::
     ..  ..  the header: a Python dict literal with 'descr', 'fortran_order' and 'shape'; Latin-1, UTF-8 in version 3
     ..  ..  the elements
 
-The index comes from the members' headers; nothing is ever unpickled and nothing extracted to disk,
-so a member may be called ``/etc/passwd`` or ``../x``. Members are stored or deflated (as numpy
-writes them); other methods and encryption are refused. Before any of its data is read, a member's
-declared size must equal the size that its header's shape and dtype need, and be no more than its
-compressed bytes can hold. Archives are written uncompressed.
+The index comes from the members' headers; nothing is unpickled or extracted to disk, so a member
+may be called ``../x``. Members are stored or deflated (as numpy writes them); other methods and
+encryption are refused. Before its data is read, a member's declared size must match its header's
+shape and dtype, and fit its compressed bytes. Archives are written uncompressed.
 """
 
 from __future__ import annotations
@@ -76,7 +75,9 @@ class Npz(ParameterFormat):
     starts = (_MEMBER, b"PK\x05\x06")  # a member's header; the end record of an empty archive
 
     def may_hold_arrays(self, source: ByteSource) -> bool:
-        """Return whether an archive has an array, or no member at all; a PyTorch checkpoint is an archive too."""
+        """Whether an archive has an array, or no member at all; a PyTorch checkpoint is an archive
+        too.
+        """
         size = min(_SAMPLE, source.size)
         parts = (
             source.read_at(offset, size) for offset in (source.size - size, 0)
@@ -86,7 +87,7 @@ class Npz(ParameterFormat):
         )
 
     def index(self, source: ByteSource) -> ParameterFile:
-        """Return every member's name, shape and dtype. All faults of all members are reported at once."""
+        """Faults of all members are reported at once."""
         with _open_archive(source) as archive:
             members = archive.infolist()
             if len(members) > MAX_RECORDS:
@@ -121,7 +122,7 @@ class Npz(ParameterFormat):
         )
 
     def read(self, source: ByteSource) -> Chunks:
-        """Return a function that yields a record's stored elements and checks the member's checksum on the way."""
+        """A member's checksum is compared while its elements are read."""
         archive = _open_archive(source)
         members = {member.header_offset: member for member in archive.infolist()}
 
@@ -155,7 +156,7 @@ class Npz(ParameterFormat):
         with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
             for record, key in plan:
                 header = encode_npy_header(*record.shape_and_dtype())
-                # The first date that an archive can have: equal arrays give equal bytes on any day.
+                # The first date of archives: equal arrays give equal bytes on any day.
                 member = zipfile.ZipInfo(f"{key}.npy", date_time=(1980, 1, 1, 0, 0, 0))
                 member.create_system = 3  # the same bytes on every system
                 # zipfile decides by it whether the member needs the 64-bit fields.
@@ -197,7 +198,6 @@ def _open_archive(source: ByteSource) -> zipfile.ZipFile:
 
 
 def _read_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that zipfile raises for a damaged archive."""
     import zipfile  # start-up: only npz files need it
 
     return (
@@ -263,10 +263,10 @@ def _read_record(archive: zipfile.ZipFile, source: ByteSource, member: zipfile.Z
 
 
 def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | None:
-    """Return the ``.npy`` header of a member from its first bytes alone: zipfile reads 4 KiB and
-    more of a file far away.
+    """Return a member's ``.npy`` header from its first bytes alone: zipfile requests 4 KiB and
+    more.
 
-    It is None where the header is incomplete or unusual: zipfile then reads the member, or reports the fault.
+    None if it is incomplete or unusual: zipfile then reads it, or reports the fault.
     """
     start = source.read_at(member.header_offset, min(_HEAD, source.size - member.header_offset))
     if len(start) < _LOCAL.size or member.flag_bits & ~_USUAL:
@@ -279,7 +279,7 @@ def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | Non
             return None
         if member.compress_type == _DEFLATED:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _HEAD)
-        # A member that is here as a whole can be checked; others are when their elements are read.
+        # Only a member that is here as a whole can be checked already.
         is_damaged = len(data) == member.file_size and zlib.crc32(data) != member.CRC
         return None if is_damaged else read_npy_header(io.BytesIO(data))
     except (zlib.error, UnicodeEncodeError, InputError):
@@ -287,9 +287,7 @@ def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | Non
 
 
 def _find_misplaced_members(members: list[zipfile.ZipInfo], size: int) -> Iterator[Fault]:
-    """Report members that overlap or lie outside the file: a way to make an archive unpack to more
-    than it could hold.
-    """
+    """Report members that overlap or lie outside: such an archive could unpack to too much."""
     ordered = sorted(enumerate(members), key=lambda item: item[1].header_offset)
     end = 0
     for number, member in ordered:
@@ -306,7 +304,7 @@ def _key(member: zipfile.ZipInfo) -> str:
 
 
 class NpyHeader(msgspec.Struct, frozen=True):
-    """The header of an ``.npy`` array; ``size`` is its length in bytes, the magic included."""
+    """The header of an ``.npy`` array; ``size`` is in bytes, the magic included."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -316,7 +314,9 @@ class NpyHeader(msgspec.Struct, frozen=True):
 
 
 def read_npy_header(stream: IO[bytes]) -> NpyHeader:
-    """Read the header at the start of ``stream`` and no more. Raises InputError, also for a dtype without numbers."""
+    """Read the header at the start of ``stream`` and no more. Raises InputError, also for a dtype
+    without numbers.
+    """
     descr, fortran, shape, size = read_npy_start(stream)
     dtype = _DTYPES.get(descr[1:])
     if dtype is None or descr[0] not in "<>|=":
@@ -326,9 +326,7 @@ def read_npy_header(stream: IO[bytes]) -> NpyHeader:
 
 
 def read_npy_start(stream: IO[bytes]) -> tuple[str, bool, tuple[int, ...], int]:
-    """Read a header as :func:`read_npy_header`, of any dtype: its text, whether columns come first,
-    the shape, and the size.
-    """
+    """Read a header of any dtype: its text, whether columns come first, the shape, and the size."""
     start = stream.read(8)
     if start[:6] != MAGIC or len(start) < 8:
         raise InputError("is not an .npy array")
@@ -386,11 +384,11 @@ def _refuse_dtype(descr: object) -> InputError:
 
 
 def encode_npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
-    """Return the header of a little-endian C-order array, padded so that the data starts at a multiple of 64 bytes."""
+    """Return the header of a little-endian C-order array, padded to a multiple of 64 bytes."""
     dims = "".join(f"{size}, " for size in shape)
     dims = dims.rstrip() if len(shape) == 1 else dims.removesuffix(", ")
     text = f"{{'descr': '{DTYPES[dtype].npy}', 'fortran_order': False, 'shape': ({dims}), }}"
-    # The magic, the version and the length have ten bytes, and a line break ends the header.
+    # Magic, version and length have ten bytes, and a line break ends the header.
     padding = -(len(text) + 11) % 64
     length = len(text) + padding + 1
     return (

@@ -1,6 +1,6 @@
 """Read ``.pdiparams`` files of PaddlePaddle as an index by seeking, and write them as a stream.
 
-The format has no names: the records are a graph's parameters in the order of their names, by code points::
+The format has no names: the records are a graph's parameters, their names ordered by code points::
 
     uint32 0 | uint64 levels | [uint64 bytes, data] for each level | uint32 0 | int32 size | description | data
 
@@ -52,7 +52,7 @@ _CODES = {
 }
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 _COMPLEX = {23: ("complex64", 8), 24: ("complex128", 16)}
-"""Dtypes that no other parameter file has, with the bytes of an element: they are listed as bytes."""
+"""Dtypes unique to this format, with their element size in bytes: they are listed as bytes."""
 _U32, _U64, _I32 = Struct("<I"), Struct("<Q"), Struct("<i")
 _HEADER = Struct("<IQIi")
 _LARGEST = 11 * (MAX_RANK + 1)  # bytes of a description
@@ -61,7 +61,7 @@ _DTYPE, _SIZE = 1, 2  # fields of a description
 
 
 class Pdiparams(ParameterFormat):
-    """Files of PaddlePaddle. Records without names keep their order; others are written in the order of their names."""
+    """Files of PaddlePaddle. Records without names keep their order; others are sorted by name."""
 
     name = "pdiparams"
     description = ".pdiparams (PaddlePaddle)"
@@ -141,12 +141,11 @@ FORMAT = Pdiparams()
 
 
 def order_by_name(plan: Plan) -> Plan:
-    """Return records in the order of a file: by name, by code points; records without names keep their order."""
+    """Sort records by name, by code points; records without names keep their order."""
     return sorted(plan, key=lambda item: encode_key(item[1] or ""))
 
 
 def _order_parts(parts: Parts) -> Parts:
-    """Return the records of all files in the order of one; neighbours in the same file are one part."""
     items = [(file, record, key) for file, plan in parts for record, key in plan]
     items.sort(key=lambda item: encode_key(item[2] or ""))
     ordered: list[tuple[ParameterFile, list[tuple[Record, str | None]]]] = []
@@ -204,7 +203,6 @@ def _expect_zero(cursor: Cursor, what: str) -> None:
 
 
 def _read_description(cursor: Cursor, message: bytes) -> tuple[int, tuple[int, ...]]:
-    """Return the code of the dtype, and the shape."""
     code, sizes = -1, list[int]()
     try:
         for number, kind, _, start, end in scan(message, 0, len(message), once(_DTYPE)):

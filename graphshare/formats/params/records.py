@@ -1,7 +1,4 @@
-"""The facts about an array in a parameter file that are known without reading it.
-
-A parameter file is read as an index: names, shapes, dtypes and where the bytes are.
-"""
+"""The index of a parameter file: facts about arrays that are known without reading them."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ Storage = Literal["default", "row_sparse", "csr"]
 
 WEIGHTS_HINT = "copy the file of the weights beside the model"
 
-#: Bounds on what is read, beyond those of the formats, so that a small hostile file stays cheap.
+#: Bounds beyond those in the formats keep a small hostile file cheap.
 MAX_RANK = 255
 MAX_RECORDS = 1 << 20
 
 
 class DtypeCodes(NamedTuple):
-    """The codes of a dtype in files: ``size`` bytes an element, and its name or number in each format."""
+    """A dtype in files: ``size`` in bytes per element, and its code in each format."""
 
     size: int
     npy: str
@@ -39,7 +36,7 @@ class DtypeCodes(NamedTuple):
     mxnet: int
 
 
-#: By name; the names are numpy's, and ``bfloat16``, which numpy does not have.
+#: By name; the names are numpy's, and ``bfloat16``.
 DTYPES = {
     "float32": DtypeCodes(4, "<f4", "F32", 0),
     "float64": DtypeCodes(8, "<f8", "F64", 1),
@@ -61,19 +58,19 @@ STEPS = {
     "float16": (2.0**-24, 2.0**-10),
     "float32": (2.0**-149, 2.0**-23),
 }
-"""The distance between numbers of a dtype, near zero and relative to themselves; the least precise
-dtype comes first.
-"""
+"""The distance between numbers, near zero and relative, from the least precise dtype on."""
 PRECISIONS = (*STEPS, "float64")
 
 
 def find_coarsest(dtypes: Iterable[str | None]) -> str:
-    """Return the least precise of the floating-point dtypes among ``dtypes``; an empty text where none is one."""
+    """Return the least precise floating-point dtype; empty if there is none."""
     return min((dtype for dtype in dtypes if dtype in PRECISIONS), key=PRECISIONS.index, default="")
 
 
 class SparsePart(msgspec.Struct, frozen=True, gc=False):
-    """One index array of a sparse record: ``shape`` in elements, ``offset`` and ``size`` of its data in bytes."""
+    """One index array of a sparse record: ``shape`` in elements, ``offset`` and ``size`` in
+    bytes.
+    """
 
     role: Literal["indices", "indptr"]
     dtype: str
@@ -83,9 +80,8 @@ class SparsePart(msgspec.Struct, frozen=True, gc=False):
 
 
 class Origin(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """The place of the bytes of a record that a rewrite lists: in ``file``, or in memory as ``array``.
-
-    ``key`` is the name that the record has there.
+    """The place of the bytes of a rewritten record: in ``file`` under ``key``, or in memory as
+    ``array``.
     """
 
     key: str | None
@@ -97,18 +93,16 @@ class Origin(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One array of a parameter file. Offsets and sizes are in bytes, counted from the start of the file.
+    """One array of a parameter file. Offsets (from the start of the file) and sizes are in bytes.
 
-    ``key`` is the name in the file (``arg:conv1_weight``), None in a list without names. Bytes that
-    are not UTF-8 are kept as lone surrogates (``surrogateescape``). ``shape`` is None for an array
-    that was never filled: it has a name and no content, and then ``dtype`` is None too. ``layout``
-    is the form of the record: ``V0`` to ``V3`` in ``.params``, ``npy`` in ``.npz``, else the
-    format. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is None
-    where the data cannot be addressed in the file (a compressed member), ``data_size`` counts the
-    data without the sparse parts. ``storage_shape`` is the shape of the stored values of a sparse
-    array. ``tied_to`` names the record whose bytes this one is a second name for. ``origin`` is
-    None unless the bytes are outside of the file that lists the record. ``stated`` is the dtype and
-    shape that an ONNX file states of elements that are listed as the bytes that they take.
+    ``key`` is the name in the file (``arg:conv1_weight``), None in a list without names; lone
+    surrogates (``surrogateescape``) are bytes that are not UTF-8. ``shape`` and ``dtype`` are None
+    for an array that was never filled. ``layout`` is the form of the record: ``V0`` to ``V3`` in
+    ``.params``, ``npy`` in ``.npz``, else the format. ``offset`` and ``size`` span the whole record
+    with its header; ``data_offset`` is None for a compressed member, ``data_size`` excludes the
+    sparse parts. ``storage_shape`` is the shape of a sparse array's stored values. ``tied_to``
+    names the record that has the bytes. ``origin`` is set if the bytes are outside of the file.
+    ``stated`` is the dtype and shape in an ONNX file of elements that are listed as bytes.
     """
 
     key: str | None
@@ -130,34 +124,31 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """Return the prefix of the key, ``arg`` or ``aux``; empty without one."""
+        """The prefix of the key, ``arg`` or ``aux``; empty without one."""
         return split_key(self.key or "")[0]
 
     @property
     def name(self) -> str:
-        """Return the key without ``arg:`` or ``aux:``; empty in a list without names."""
         return split_key(self.key or "")[1]
 
     @property
     def element_type(self) -> str | None:
-        """The dtype; of elements that are listed as bytes the one that their file states.
-
-        Arrays that differ in it differ.
+        """The dtype; for elements listed as bytes the stated one. Arrays that differ in it
+        differ.
         """
         return self.stated or self.dtype
 
     @property
     def other_file(self) -> ParameterFile | None:
-        """Return the file that has the bytes, if it is not the one that lists the record."""
+        """The file with the bytes, if another one lists the record."""
         return None if self.origin is None else self.origin.file
 
     @property
     def key_bytes(self) -> bytes:
-        """Return the name as bytes of the file; empty in a list without names."""
         return encode_key(self.key or "")
 
     def shape_and_dtype(self) -> tuple[tuple[int, ...], str]:
-        """Return shape and dtype. Raises RefusedError for an array that was never filled."""
+        """Raises RefusedError for an array that was never filled."""
         if self.shape is None or self.dtype is None:
             raise RefusedError(
                 f"{format_record(self.key, None)} was never filled: there is no array"
@@ -166,20 +157,20 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def dense_size(self) -> int:
-        """Bytes of the array in dense form, with the dtype that the file has."""
+        """Bytes of the array in dense form, with the file's dtype."""
         if self.shape is None or self.dtype is None:
             return 0
         return element_count(self.shape) * ITEM_SIZES[self.dtype]
 
 
 class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
-    """The index of one parameter file. ``size`` is in bytes; ``identity`` changes when the file does.
+    """The index of one parameter file. ``size`` is in bytes; ``identity`` changes when the file
+    does.
 
-    ``named`` is False for a list without names (and for an empty file: it does not show it).
-    ``trailing`` counts bytes after the last name (MXNet ignores them and a rewrite drops them);
-    ``reserved`` is the header's unused word, kept by a rewrite. ``held`` are the bytes of a file
-    that cannot be opened again: of a pipe, or unpacked by gzip. ``missing`` says why arrays of a
-    file that a model names are listed, and cannot be read: it does not exist, or it is too short.
+    ``named`` is False for a list without names (and for an empty file). ``trailing`` counts bytes
+    after the last name (MXNet ignores them and a rewrite drops them); ``reserved`` is the header's
+    unused word, kept by a rewrite. ``held`` are the bytes of a file that cannot be opened again: a
+    pipe, or unpacked by gzip. ``missing`` says that the file does not exist, or is too short.
     """
 
     path: str
@@ -199,18 +190,18 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def shown_path(self) -> str:
-        """Return the path as messages and reports show it: of a URL without credentials."""
+        """The path for messages and reports, without credentials of a URL."""
         return redact(self.path)
 
     def describe_size(self) -> str:
-        """Return the number of weights and the size of their data; a second name of an array does not count."""
+        """Return the number of weights and the size of their data, without second names."""
         records = [record for record in self.records if record.tied_to is None]
         weights = sum(element_count(record.shape) for record in records if record.shape is not None)
         return f"{format_count(weights, 'weight')}, {format_bytes(sum(record.data_size for record in records))}"
 
     @property
     def whole_size(self) -> int:
-        """Bytes of the file, and of data that its records have in other files; a range of these counts once."""
+        """Bytes of the file, and of its records' data in other files, each range once."""
         ranges = {
             (record.other_file.path, record.offset): record.data_size
             for record in self.records
@@ -219,7 +210,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
         return self.size + sum(ranges.values())
 
     def lacks(self, record: Record) -> bool:
-        """Return whether the bytes of a record are in a file that does not exist, or is too short."""
+        """Whether a record's bytes are in a missing or short file."""
         file = self if record.origin is None else record.origin.file
         return file is not None and bool(file.missing)
 
@@ -235,7 +226,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
         )
 
     def by_key(self) -> dict[str, Record]:
-        """Return the records by name; of records with one name the last, as ``mx.nd.load`` does."""
+        """Return the records by name; of several with one name the last, as in ``mx.nd.load``."""
         return {record.key: record for record in self.records if record.key is not None}
 
 
@@ -248,14 +239,12 @@ def element_count(shape: tuple[int, ...]) -> int:
 
 
 def decode_key(raw: bytes) -> str:
-    """Return a name as text; bytes that are not UTF-8 become lone surrogates, and
-    :func:`encode_key` turns them back.
-    """
+    """Decode a name; bytes that are not UTF-8 become lone surrogates."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def encode_key(key: str) -> bytes:
-    """Return the inverse of :func:`decode_key`. Other surrogates (U+D800) are encoded as if UTF-8 allowed them."""
+    """Invert :func:`decode_key`. Other surrogates (U+D800) are encoded as if UTF-8 allowed them."""
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -263,8 +252,8 @@ def encode_key(key: str) -> bytes:
 
 
 def format_record(key: str | None, number: int | None) -> str:
-    """Return the name of record ``number`` (from 0) in messages: ``record 12 "arg:w"``, with lone
-    surrogates escaped.
+    """Name record ``number`` (from 0) in messages, with lone surrogates escaped:
+    ``record 12 "arg:w"``.
     """
     place = "record" if number is None else f"record {number}"
     if key is None:
@@ -280,13 +269,14 @@ def select_keys(
     option: str = "`select`",
     leave_out: Sequence[str] = (),
 ) -> set[str]:
-    """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
+    """Return the keys that any of ``patterns`` (default all) matches, with or without ``arg:`` or
+    ``aux:``.
 
-    Keys that a pattern in ``leave_out`` matches are left out. ``others`` are keys of another file
-    where a pattern may find its match instead. ``option`` gave the patterns.
+    Keys that match ``leave_out`` are left out. Patterns may match ``others``, keys of another file,
+    instead. ``option`` gave the patterns.
 
     Raises:
-        RefusedError: a pattern matches nothing; all such are listed.
+        RefusedError: patterns match nothing; all are listed.
         UsageError: a pattern is malformed.
     """
     keys = [record.key for record in file.records if record.key is not None]

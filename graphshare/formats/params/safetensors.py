@@ -7,12 +7,11 @@ The format::
                  it may end in spaces; "__metadata__" is not an array but an object of strings
     8 + N   ...  the data; offsets count from here, and the arrays cover it without a hole or an overlap
 
-The header's order of keys is free. graphshare writes the keys in the order of the plan and the data
-by descending element size, so that every array is aligned to its elements (readers that view the
-data in place need that) and the order still survives.
+The header's keys are in any order: written ones in the order of the plan, and the data by
+descending element size, so that every array is aligned for readers that view it in place.
 
-The ``safetensors`` package is not used: its reader maps the file into memory and its writer needs
-all arrays at once, while an index takes a few kilobytes, and a conversion streams.
+The ``safetensors`` package maps files into memory and writes all arrays at once; here an index
+takes a few kilobytes, and a conversion streams.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An array as the header states it; the offsets are bytes from the start of the data."""
+    """An array as the header states it; offsets are bytes from the start of the data."""
 
     dtype: str
     shape: tuple[_Count, ...]
@@ -53,13 +52,12 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of the data."""
         return self.data_offsets[1] - self.data_offsets[0]
 
 
 class Header(msgspec.Struct, frozen=True, eq=False):
-    """The header of a file of ``size`` bytes, whose data begins at byte ``start``; ``identity``
-    changes with the file.
+    """The header of a file of ``size`` bytes, with data from byte ``start``; ``identity`` changes
+    with the file.
     """
 
     path: str
@@ -71,13 +69,16 @@ class Header(msgspec.Struct, frozen=True, eq=False):
 
 
 class Safetensors(ParameterFormat):
-    """Files of the ``safetensors`` package. A tie is a key of the metadata whose text is the key of an array."""
+    """Files of the ``safetensors`` package. A tie is a key of the metadata whose text is an array's
+    key.
+    """
 
     name = "safetensors"
     has_ties = True
 
     def sniff(self, start: bytes) -> bool:
-        # Far more than the limit on headers, so that one above it is refused by its size, not as an unknown file.
+        # Far above the limit on headers, so that larger ones are refused by their size, not as
+        # unknown files.
         return (
             len(start) > 8
             and start[8:9] == b"{"
@@ -92,10 +93,8 @@ class Safetensors(ParameterFormat):
         return index_header(header)
 
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
-        """Write each record under its key.
-
-        The array of a tie is written once, and the metadata map each further name to the one in the header, as
-        ``safetensors.torch.save_model`` does.
+        """A tied array is written once; the metadata map further names to it, as in
+        ``safetensors.torch.save_model``.
         """
         arrays = [(record, key or "") for record, key in plan if key not in options.ties]
         placed = sorted(
@@ -132,7 +131,9 @@ FORMAT = Safetensors()
 
 
 def read_header(source: ByteSource) -> Header:
-    """Return the header of a file, whose entries may still contradict it. Raises InputError when it cannot be read."""
+    """Return a file's header, whose entries may still contradict it. Raises InputError when it
+    cannot be read.
+    """
     cursor = Cursor(source)
     length = int.from_bytes(cursor.take(8, "the header's length"), "little")
     if length > source.size - 8:
@@ -169,7 +170,7 @@ def encode_header(entries: Mapping[str, Entry], metadata: Mapping[str, str]) -> 
 
 
 def find_misfit(header: Header, *, known_dtypes: bool = True) -> Iterator[Fault]:
-    """Yield contradictions to the header; without ``known_dtypes`` any dtype passes, with the bytes that it takes."""
+    """Yield contradictions to the header; without ``known_dtypes`` any dtype passes."""
     end = 0
     numbered = sorted(enumerate(header.entries.items()), key=lambda item: item[1][1].data_offsets)
     for number, (key, entry) in numbered:
@@ -199,17 +200,17 @@ def _describe_misfit(entry: Entry, end: int, known_dtypes: bool) -> Iterator[tup
 
 
 def _fits(count: int, dtype: str | None, size: int) -> bool:
-    """Return whether so many elements take ``size`` bytes; elements of an unknown dtype may have a bit or more each."""
+    """Elements of an unknown dtype may have a bit or more."""
     return count <= 8 * size if dtype is None else count * ITEM_SIZES[dtype] == size
 
 
 def name_dtype(text: str) -> str:
-    """Return the name of a dtype of a header; the text itself where no parameter file holds such arrays."""
+    """Return the name of a header's dtype; the text itself if unknown."""
     return _DTYPES.get(text, text)
 
 
 def index_header(header: Header) -> ParameterFile:
-    """Return the index of a file with this header. The header must be free of contradictions."""
+    """Return the index of a file with this header, without contradictions."""
     entries = header.entries
     records = {key: _record(key, entry, header.start) for key, entry in entries.items()}
     ties = {

@@ -1,14 +1,14 @@
-"""Read a checkpoint folder: safetensors files (shards), the index that lists their tensors, and the
-model's configuration.
+"""Read a checkpoint folder: safetensors files (shards), their index, and the model's configuration.
 
 ``model.safetensors.index.json`` names the file of each tensor, and the bytes of all of them::
 
     {"metadata": {"total_size": 28000}, "weight_map": {"<tensor>": "<file in this folder>", ...}}
 
-Without an index the tensors come from ``model.safetensors``, else from every file that ends so. Only headers are read.
+Without an index the tensors come from ``model.safetensors``, else from every ``.safetensors`` file.
+Only headers are read.
 
-A name in an index names a file in this folder, never a path. A shard may be a link only within the folder, or, in a
-snapshot of a model hub's cache, into that cache's ``blobs``.
+A name in an index is never a path. A shard may be a link only within the folder, or, in a snapshot
+of a model hub's cache, into that cache's ``blobs``.
 """
 
 from __future__ import annotations
@@ -44,12 +44,11 @@ _SOUND: tuple[Kind, ...] = ("unlisted",)  # no loader looks for such a tensor
 
 
 class ShardFolder(msgspec.Struct, frozen=True):
-    """A checkpoint folder. ``shards`` are the readable headers by the names of their files, in order.
+    """A checkpoint folder. ``shards`` are the readable headers by file name, in order.
 
-    ``others`` are the headers of files that the index does not name, read only where it misses a
-    tensor. ``index`` is the index as JSON, None without one, ``weight_map`` its names of tensors
-    and files, and ``config`` the configuration with its text. ``unreadable`` are the faults of
-    files that cannot be read.
+    ``others`` are headers outside of the index, read only if it misses a tensor. ``index`` is JSON,
+    None without one, ``weight_map`` its names of tensors and files, and ``config`` the
+    configuration with its text. ``unreadable`` are the faults of files.
     """
 
     path: str
@@ -64,11 +63,10 @@ class ShardFolder(msgspec.Struct, frozen=True):
 
     @property
     def config_path(self) -> str:
-        """Return the path of the configuration."""
         return join(self.path, CONFIG)
 
     def list_tensors(self) -> dict[str, tuple[Header, Entry]]:
-        """Return the tensors that a loader finds, each with its shard: those that the index names, without one all."""
+        """Return the tensors that a loader finds, each with its shard."""
         tensors: dict[str, tuple[Header, Entry]] = {}
         for name, header in self.shards.items():
             for key, entry in header.entries.items():
@@ -80,12 +78,12 @@ class ShardFolder(msgspec.Struct, frozen=True):
 
 
 def is_shard_folder(path: str) -> bool:
-    """Return whether a folder holds a checkpoint. Raises InputError for one that cannot be read."""
+    """Whether a folder holds a checkpoint. Raises InputError for one that cannot be read."""
     return is_folder(path) and has_shards(_list_names(path))
 
 
 def read_shard_folder(path: str) -> ShardFolder:
-    """Return the contents of a checkpoint folder; a file in it that cannot be read is among the faults of the result.
+    """Read a checkpoint folder; faults of files in it are in the result.
 
     Raises:
         InputError: the folder itself cannot be read.
@@ -123,9 +121,7 @@ def read_shard_folder(path: str) -> ShardFolder:
 
 
 def _choose_index(names: Collection[str]) -> str:
-    """Return the name of the index that loaders read; empty without one, and beside a single file,
-    which they prefer.
-    """
+    """Return the name of the index that loaders read; they prefer a single file."""
     if _SINGLE in names:
         return ""
     usual = f"model{INDEX_END}"  # comes before the names of variants
@@ -137,7 +133,7 @@ def _choose_index(names: Collection[str]) -> str:
 
 
 def _read_headers(folder: str, names: Iterable[str], faults: list[Fault]) -> dict[str, Header]:
-    """Return the headers of shards that can be read; the faults of others are added to ``faults``."""
+    """Add the faults of unreadable shards to ``faults``."""
     headers: dict[str, Header] = {}
     for name in names:
         try:
@@ -156,7 +152,7 @@ def _list_names(folder: str) -> list[str]:
 
 
 def _locate(folder: str, name: str) -> str:
-    """Return the path of a file that lies in the folder by its name and by its links. Raises InputError."""
+    """Return the path of a file that lies in the folder by name and links. Raises InputError."""
     path = join(folder, name)
     separators = "/\\\0:%?#" if is_url(folder) else "/\\\0:"  # a server may unquote a name
     if not name or name in (os.curdir, os.pardir) or any(c in name for c in separators):
@@ -178,7 +174,7 @@ def _locate(folder: str, name: str) -> str:
 
 
 def _read_json(folder: str, name: str, faults: list[Fault]) -> tuple[str, dict[str, Any]]:
-    """Return a file's text and the object in it; none where it cannot be read, with the reason among the faults."""
+    """Return a file's text and object; both are empty after an error, added to ``faults``."""
     try:
         with open_source(_locate(folder, name)) as source:
             if source.size > _MOST_TEXT:
@@ -215,8 +211,8 @@ def _read_index(
 
 
 def _is_empty(key: str, entry: Entry) -> bool:
-    """Return whether a weight has no elements, as one that a process of a group did not own; other
-    arrays may have none.
+    """Whether a weight has no elements, as if another process of a group owned it; other arrays may
+    have none.
     """
     return not entry.dtype or (
         0 in entry.shape and (len(entry.shape) > 1 or key.endswith(".weight"))
@@ -224,7 +220,7 @@ def _is_empty(key: str, entry: Entry) -> bool:
 
 
 def find_faults(folder: ShardFolder) -> Iterator[tuple[Kind, Fault]]:
-    """Yield the faults of a folder's files, each with its kind; a tensor outside of the index harms no loader."""
+    """Yield the faults of a folder's files, each with its kind; unlisted tensors are harmless."""
     for fault in folder.unreadable:
         yield "unreadable", fault
     holders: dict[str, list[str]] = {}
@@ -290,10 +286,12 @@ def _fault(file: str, key: str, message: str, hint: str) -> Fault:
 
 
 def index_shards(path: str) -> ParameterFile:
-    """Return the tensors of a checkpoint folder as one parameter file, whose records have their bytes in the shards.
+    """Return the tensors of a checkpoint folder as one parameter file, with their bytes in the
+    shards.
 
     Raises:
-        InputError: a file cannot be read, or index and shards contradict each other; all faults are listed.
+        InputError: a file cannot be read, or index and shards contradict each other; all faults are
+        listed.
     """
     folder = read_shard_folder(path)
     require_sound(folder)
@@ -313,10 +311,7 @@ def index_shards(path: str) -> ParameterFile:
 
 
 def require_sound(folder: ShardFolder, *, allow: Collection[Kind] = _SOUND) -> None:
-    """Raise InputError for a folder with faults of kinds other than ``allow``; the first ones are listed.
-
-    By default the tensors are then all where loaders look for them.
-    """
+    """Raise InputError, with the first faults, for faults of kinds other than ``allow``."""
     faults = [fault for kind, fault in find_faults(folder) if kind not in allow]
     if not folder.shards and not faults:
         hint = "name a folder with model.safetensors or an index"

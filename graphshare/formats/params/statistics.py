@@ -14,7 +14,7 @@ from graphshare.progress import Advance, noop_progress
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """Extremes, mean, standard deviation and Euclidean norm of the finite numbers; None where there are none.
+    """An array's finite numbers (None if there are none); ``norm`` is Euclidean.
 
     ``zeros``, ``nans`` and ``infinities`` are counts. ``stored`` counts the values of a sparse
     array, None for a dense one.
@@ -35,9 +35,7 @@ class Statistics(msgspec.Struct, frozen=True):
 def measure_array(
     reader: ArrayReader, record: Record, advance: Advance = noop_progress
 ) -> Statistics:
-    """Return the statistics of one array, read piece by piece; a sparse one stays sparse, and its
-    other values are zero.
-    """
+    """Measure one array piece by piece; a sparse one stays sparse."""
     shape, _ = record.shape_and_dtype()
     total = element_count(shape)
     if record.storage == "default":
@@ -59,9 +57,9 @@ def measure_array(
 def count_in_bins(
     reader: ArrayReader, record: Record, statistics: Statistics, bins: int
 ) -> list[int]:
-    """Return how many finite numbers of a dense array are in each of ``bins`` equal parts of its range, lowest first.
+    """Count the finite numbers of a dense array in ``bins`` equal parts of its range, lowest first.
 
-    None are counted of a sparse array, or of one that has one number only.
+    Sparse arrays, and arrays of one number, have none.
     """
     low, high = statistics.min, statistics.max
     if record.storage != "default" or low is None or high is None or not 0 < high - low < np.inf:
@@ -77,7 +75,9 @@ def count_in_bins(
 
 
 class _Moments:
-    """Running sums; the deviation is corrected piece by piece, so that a large mean does not drown it."""
+    """Running sums; the deviation is corrected piece by piece, so that a large mean does not drown
+    it.
+    """
 
     def __init__(self) -> None:
         self.low, self.high = np.inf, -np.inf
@@ -85,7 +85,6 @@ class _Moments:
         self.zeros = self.nans = self.infinities = 0
 
     def add(self, row: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
-        """Add the numbers of a row."""
         nans = np.isnan(row)
         finite = np.isfinite(row)
         self.nans += int(nans.sum())
@@ -94,13 +93,13 @@ class _Moments:
         row = row[finite] if not finite.all() else row
         if row.size:
             self.low, self.high = min(self.low, float(row.min())), max(self.high, float(row.max()))
-            # np.dot would wake BLAS's threads for every row, and on a busy machine these wait for each other.
+            # np.dot would wake BLAS's threads for every row, and on a busy machine they wait for
+            # each other.
             self.length += float(np.square(row).sum())
             mean = float(row.mean())
             self._join(row.size, mean, float(((row - mean) ** 2).sum()))
 
     def add_zeros(self, count: int) -> None:
-        """Add zeros that are not stored."""
         self.zeros += count
         self.low, self.high = min(self.low, 0.0), max(self.high, 0.0)
         self._join(count, 0.0, 0.0)
@@ -114,7 +113,7 @@ class _Moments:
         self.count = both
 
     def finish(self, total: int, stored: int | None) -> Statistics:
-        """Return the statistics; a sum that overflows is None."""
+        """A sum that overflows becomes None."""
 
         def number(value: float) -> float | None:
             return value if self.count and np.isfinite(value) else None

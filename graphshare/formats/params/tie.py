@@ -1,9 +1,8 @@
-"""Tie and untie the tensors of a checkpoint folder: shards, index and configuration with one copy
-of an array, or with two.
+"""Tie and untie the tensors of a checkpoint folder, in its shards, index and configuration.
 
-The bytes of every other tensor are copied unchanged. Shards are streamed; all files are put in
-place together, in an order that keeps the folder loadable between two of them: names leave the
-index before their bytes leave a shard, and come after them.
+All other tensors' bytes are copied unchanged. Shards are streamed; all files are put in place
+together, in an order that keeps the folder loadable: names leave the index before their bytes leave
+a shard, and come after them.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class Retied(msgspec.Struct, frozen=True):
 
 
 class RetiePlan(msgspec.Struct, frozen=True):
-    """The files of the new folder: the tensors of each shard, with their places in the old one, and
-    texts; empty if not there.
+    """The files of the new folder: texts (empty if not there), and tensors with their places in the
+    old one.
 
     ``changed`` are the files that differ from the folder's.
     """
@@ -68,10 +67,11 @@ class RetiePlan(msgspec.Struct, frozen=True):
 def choose_tied(
     folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[str]
 ) -> list[Retied]:
-    """Return the pairs with two equal copies. Of the two names the one in ``keep`` stays, else the embedding's.
+    """Return the pairs with two equal copies. The name in ``keep`` stays, else the embedding's.
 
     Raises:
-        RefusedError: there is no such pair, copies differ, or ``keep`` names another tensor; all are listed.
+        RefusedError: there is no such pair, copies differ, or ``keep`` names another tensor; all
+        are listed.
     """
     faults, arrays = list(_find_unknown(keep, pairs, folder.path)), []
     lost: dict[str, str] = {}
@@ -96,7 +96,7 @@ def choose_tied(
                 )
             lost[name] = kept
             arrays.append(Retied(name, kept, pair.first[1].size))
-    # An embedding that another pair drops is that pair's kept one: shared.weight with `keep` lm_head.weight.
+    # Another pair may drop the embedding: shared.weight with `keep` lm_head.weight.
     arrays = [
         msgspec.structs.replace(array, kept=lost.get(array.kept, array.kept)) for array in arrays
     ]
@@ -110,7 +110,6 @@ def choose_tied(
 
 
 def _find_unknown(keep: Sequence[str], pairs: Sequence[TiedPair], where: str) -> Iterator[Fault]:
-    """Yield a fault for each name to keep that no pair has."""
     names = [name for pair in pairs for name in (pair.name, pair.kept)]
     for name in keep:
         if name not in names:
@@ -121,7 +120,7 @@ def _find_unknown(keep: Sequence[str], pairs: Sequence[TiedPair], where: str) ->
 
 
 def choose_untied(folder: ShardFolder, pairs: Sequence[TiedPair]) -> list[Retied]:
-    """Return the pairs with only one name in the folder. Raises RefusedError where there is none."""
+    """Return the pairs with only one name in the folder. Raises RefusedError if there is none."""
     arrays = []
     for pair in pairs:
         if pair.first is None and pair.second is not None:
@@ -137,7 +136,7 @@ def choose_untied(folder: ShardFolder, pairs: Sequence[TiedPair]) -> list[Retied
 def plan_retie(
     folder: ShardFolder, how: How, arrays: Sequence[Retied], statement: TieStatement
 ) -> RetiePlan:
-    """Return the files of a folder after ``arrays`` are tied, or no longer tied."""
+    """Plan the files of a folder in which ``arrays`` are tied or untied."""
     tensors = folder.list_tensors()
     shards = {name: dict(header.entries) for name, header in folder.shards.items()}
     metadata = {name: dict(header.metadata) for name, header in folder.shards.items()}
@@ -180,7 +179,6 @@ def plan_retie(
 
 
 def _state_ties(folder: ShardFolder, statement: TieStatement, tied: bool) -> str:
-    """Return the text of the configuration that says whether words are tied; all else stays unchanged."""
     text, word = folder.config_text, str(tied).lower()
     if not statement.places:
         at = text.index("{") + 1
@@ -193,8 +191,7 @@ def _state_ties(folder: ShardFolder, statement: TieStatement, tied: bool) -> str
 def stage_retie(
     folder: ShardFolder, plan: RetiePlan, target: str, stage: OutputTransaction
 ) -> list[str]:
-    """Stage the files of the plan in the folder ``target``: those that change, and in another
-    folder than the source's all.
+    """Stage the planned files in the folder ``target``, only changed ones in the same folder.
 
     Returns their paths. Raises InputError, OutputError, and SelfCheckError for a shard that does
     not read back as planned.
@@ -223,8 +220,8 @@ def _write_shard(
     out: StagedFile,
     advance: Advance,
 ) -> None:
-    """Write a shard with ``entries``, whose bytes are in the file of ``header``, and read its header back."""
-    # Wider elements come first, so that every array is aligned; else the order of the file stays.
+    """Copy ``entries`` from the file of ``header``, and read the new header back."""
+    # Wider elements come first, so that every array is aligned.
     order = sorted(entries.items(), key=lambda item: (-_item_size(item[1]), item[1].data_offsets))
     placed: dict[str, Entry] = {}
     end = 0

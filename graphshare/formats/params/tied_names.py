@@ -1,10 +1,10 @@
-"""Find the tensors of a checkpoint folder that its configuration ties, and compare the bytes of such a pair.
+"""Find the tensors of a checkpoint folder that its configuration ties, and compare a pair's bytes.
 
 ``tied_names.json`` has the names of outputs and embeddings by architecture, read off the classes of
 transformers (it states the version). Folders prefix these names
-(``language_model.lm_head.weight``), or leave out a first part (``wte.weight``). Whether they are
-tied ``config.json`` says as ``tie_word_embeddings``, itself or in the configuration of its text
-model; where it does not, the default is in the code of the model, and nothing is assumed here.
+(``language_model.lm_head.weight``), or drop a first part (``wte.weight``). They are tied if
+``config.json`` says so as ``tie_word_embeddings``, for the model or its text model. Otherwise the
+default is in the model's code, and nothing is assumed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _PIECE = 1 << 20
 
 
 class TieStatement(msgspec.Struct, frozen=True):
-    """A configuration's statement about ties: ``tied`` is None where it says nothing, or both; ``places`` say where."""
+    """A configuration's statement about ties: ``tied`` is None for none or both; ``places`` say
+    where.
+    """
 
     tied: bool | None
     places: tuple[tuple[str, ...], ...]
@@ -58,7 +60,7 @@ class TieStatement(msgspec.Struct, frozen=True):
 
 class TiedPair(msgspec.Struct, frozen=True):
     """Two names of one array by the architecture: ``name`` is there as ``first``, ``kept`` as
-    ``second``, None if it is not.
+    ``second``, or None.
     """
 
     name: str
@@ -68,7 +70,7 @@ class TiedPair(msgspec.Struct, frozen=True):
 
     @property
     def stored(self) -> Literal["once", "twice", "unlike"]:
-        """How often the array is there; ``unlike`` where two differ in dtype, shape or number of bytes."""
+        """``unlike`` means that two arrays differ in dtype, shape or number of bytes."""
         if self.first is None or self.second is None:
             return "once"
         x, y = self.first[1], self.second[1]
@@ -87,7 +89,7 @@ class TiedPair(msgspec.Struct, frozen=True):
 
 
 def read_statement(folder: ShardFolder) -> TieStatement:
-    """Return the configuration's statement about ties, for the model or for its text model."""
+    """Return the configuration's statement about ties, for the model or its text model."""
     stated: dict[tuple[str, ...], bool] = {}
     pending: list[tuple[tuple[str, ...], Mapping[str, object]]] = [((), folder.config)]
     for steps, config in pending:  # grows during the loop
@@ -104,14 +106,13 @@ def read_statement(folder: ShardFolder) -> TieStatement:
 
 
 def list_architectures(folder: ShardFolder) -> list[str]:
-    """Return the names of classes that the configuration states."""
+    """Return the stated names of classes."""
     stated = folder.config.get("architectures")
     return [name for name in stated if isinstance(name, str)] if isinstance(stated, list) else []
 
 
 @cache
 def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return the pairs of names that each class of transformers ties."""
     from importlib.resources import (
         files,
     )  # start-up: it imports much, and few commands look at checkpoints
@@ -125,10 +126,9 @@ def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
 
 
 def find_pairs(folder: ShardFolder) -> list[TiedPair]:
-    """Return the pairs of the folder's architecture with a name in the folder.
+    """Return the architecture's pairs with a name in the folder.
 
-    Without an architecture, or with an unknown one that puts out words, they are the first that fit
-    of all language models.
+    Without a known architecture for words, return the first fitting pair of any language model.
     """
     tensors = folder.list_tensors()
     names = list_architectures(folder)
@@ -165,7 +165,9 @@ def _match(tensors: Mapping[str, tuple[Header, Entry]], new: str, old: str) -> T
 
 
 def _find(tensors: Mapping[str, object], name: str, least: int) -> str | None:
-    """Return the one tensor of this name, or the one whose name ends in it, or in its last parts, at least so many."""
+    """Return the one tensor whose name is, or ends in, ``name`` or at least ``least`` of its
+    parts.
+    """
     parts = name.split(".")
     for start in range(max(1, len(parts) - least + 1)):
         end = ".".join(parts[start:])
@@ -178,8 +180,8 @@ def _find(tensors: Mapping[str, object], name: str, least: int) -> str | None:
 
 
 def find_difference(left: tuple[Header, Entry], right: tuple[Header, Entry]) -> int | None:
-    """Return the position of the first byte that differs between two tensors of the same size; None
-    when they are equal.
+    """Return the position of the first byte that differs between tensors of equal size; None if
+    equal.
 
     Raises:
         InputError: a shard cannot be read, or has changed since its header was read.
@@ -206,7 +208,7 @@ def find_difference(left: tuple[Header, Entry], right: tuple[Header, Entry]) -> 
 def _read_pairs(
     a: ByteSource, at: int, b: ByteSource, there: int, size: int
 ) -> Iterator[tuple[int, bytearray, bytearray]]:
-    """Yield pieces of two ranges, each with its place in them; both arrays are reused."""
+    """Yield pieces of two ranges, each with its place; both arrays are reused."""
     left, right = bytearray(min(size, _PIECE)), bytearray(min(size, _PIECE))
     for start in range(0, size, _PIECE):
         if size - start < len(left):
