@@ -285,9 +285,10 @@ class ModelFormat(ABC):
             RefusedError: the format cannot express the graph.
             SelfCheckError: it does not read back as that graph.
         """
+        # Start-up: what only reads needs no writer
         from graphshare.formats.read_back import (
             stage_file,
-        )  # start-up: what only reads needs no writer
+        )
 
         return stage_file(b"".join(self.encode(graph)), self.read, graph, target, stage)
 
@@ -427,9 +428,10 @@ def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
         None,
     )
     if named is not None:
+        # Start-up: only files of no format need it
         from graphshare.formats.wrong_file import (
             recognize,
-        )  # start-up: only files of no format need it
+        )
 
         # The reader of symbol files explains files of known kinds better.
         if recognize(file.sample()) is None:

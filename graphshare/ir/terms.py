@@ -204,9 +204,8 @@ class GraphTerms:
                         if inner.subgraphs
                         else EMPTY
                     )
-                    nested = self._read_bodies(
-                        inner, captured, depth + 1
-                    )  # the file's nesting bounds this recursion
+                    # The file's nesting bounds this recursion
+                    nested = self._read_bodies(inner, captured, depth + 1)
                     operands = [terms[e.node, e.index] for e in own_inputs(inner)]
                     for index, term in enumerate(self.form.make_terms(inner, operands, nested)):
                         terms[inner, index] = term

@@ -149,9 +149,8 @@ def _compile_expression_substitution(text: str, to: str) -> Substitution:
 
 
 Range = tuple[str, str]
-Token = (
-    str | tuple[bool, tuple[Range, ...]] | None
-)  # a character, a set (negated or not), or None for '*'; '' is '?'
+# A character, a set (negated or not), or None for '*'; '' is '?'
+Token = str | tuple[bool, tuple[Range, ...]] | None
 
 
 def _parse_glob(pattern: str) -> list[Token]:

@@ -60,9 +60,8 @@ def read_header(path: str) -> ImageHeader:
         RefusedError: Pillow is not installed.
     """
     with open_image(path) as image:
-        has_exif = (
-            image.format != "PNG" or "exif" in image.info
-        )  # Pillow decodes a whole PNG to look for some
+        # Pillow decodes a whole PNG to look for some
+        has_exif = image.format != "PNG" or "exif" in image.info
         orientation = image.getexif().get(_ORIENTATION) if has_exif else None
         turn = orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
         if image.format in TURNED_BY_PILLOW and turn != 1:

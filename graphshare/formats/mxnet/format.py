@@ -141,9 +141,10 @@ class MxnetFormat(ModelFormat):
             yield NamedModel(model.name, dict(sorted(params.get(stem, {}).items())))
 
     def encode(self, graph: Graph) -> Iterable[bytes]:
+        # Start-up: what only reads needs no writer
         from graphshare.formats.mxnet.layout import (
             write_symbol,
-        )  # start-up: what only reads needs no writer
+        )
 
         return write_symbol(graph)
 
@@ -155,9 +156,10 @@ class MxnetFormat(ModelFormat):
         stage: OutputTransaction,
         options: SaveOptions,
     ) -> list[bytes]:
+        # Start-up: what only reads needs no writer
         from graphshare.formats.mxnet.staging import (
             stage_graph,
-        )  # start-up: what only reads needs no writer
+        )
 
         return stage_graph(graph, target, stage)
 

@@ -146,9 +146,8 @@ def recognize_style(data: bytes) -> JsonStyle:
     if re.search(_BLANK_BEFORE_BREAK, start):
         return JsonStyle(layout="mxnet", newline=newline, tail=tail)
     if re.search(_LIST_ON_ONE_LINE, start) or re.search(_LIST_ON_ONE_LINE, data[-_SAMPLE:]):
-        return JsonStyle(
-            layout="trimmed", newline=newline, tail=tail
-        )  # MXNet's, through an editor that strips line ends
+        # MXNet's, through an editor that strips line ends
+        return JsonStyle(layout="trimmed", newline=newline, tail=tail)
     return JsonStyle(
         layout="indent",
         indent=len(broken[2]),
@@ -161,9 +160,8 @@ def recognize_style(data: bytes) -> JsonStyle:
 def _recognize_escapes(data: bytes) -> str:
     if re.search(_ESCAPE, data) is None:
         return "mxnet"
-    ascii_only = (
-        data.isascii() and b"\x7f" not in data
-    )  # json.dumps escapes DEL with the characters beyond ASCII
+    # json.dumps escapes DEL with the characters beyond ASCII
+    ascii_only = data.isascii() and b"\x7f" not in data
     return "ascii" if ascii_only else "json"
 
 

@@ -175,9 +175,10 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
         try:
             return _keep_text(_link(*document.parse_whole(data), style), data)
         except _UNFIT:
+            # Start-up: only this path needs it
             from graphshare.formats.mxnet.tolerant import (
                 parse_tolerantly,
-            )  # start-up: only this path needs it
+            )
 
             return _keep_text(
                 _link(*parse_tolerantly(data, where=where), style, checked=True), data

@@ -82,16 +82,18 @@ class PaddleFormat(ModelFormat):
         return read_program(file.read(), file.where)
 
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
+        # Start-up: what only reads needs no writer
         from graphshare.formats.paddle.write import (
             encode_program,
-        )  # start-up: what only reads needs no writer
+        )
 
         yield encode_program(settle_outputs(graph))
 
     def name_records(self, graph: Graph, file: ParameterFile) -> ParameterFile:
+        # Start-up: a graph alone needs no parameters
         from graphshare.formats.paddle.parameters import (
             name_records,
-        )  # start-up: a graph alone needs no parameters
+        )
 
         return name_records(graph, file)
 

@@ -85,9 +85,8 @@ class PaddleForm(NormalForm):
             tuple(operands),
             bodies,
         )
-        draws = domain not in _DIALECTS or draws_numbers(
-            node
-        )  # nothing is known of operators that others define
+        # Nothing is known of operators that others define
+        draws = domain not in _DIALECTS or draws_numbers(node)
         return self.number_outputs(node, "paddle", *key, self.count_drawn(key) if draws else 0)
 
 

@@ -158,9 +158,10 @@ class ArrayReader:
     def __enter__(self) -> ArrayReader:
         if any(record.origin is not None for record in self.file.records):
             return self  # each file that the records are from is opened when it is first read
+        # Start-up: graphs alone need no parameter format
         from graphshare.formats.params.format import (
             find_format,
-        )  # start-up: graphs alone need no parameter format
+        )
 
         if self.file.missing:
             raise InputError(Fault(self.file.missing, where=self.file.path, hint=WEIGHTS_HINT))

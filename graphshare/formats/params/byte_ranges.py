@@ -17,9 +17,8 @@ from graphshare.progress import Advance, noop_progress
 Range = tuple[int, int]
 """Offset and size in bytes."""
 
-_SYSTEM_CHUNK = (
-    1 << 24
-)  # bytes per system call: a signal is never waited for long, and the disk starts early
+# Bytes per system call: a signal is never waited for long, and the disk starts early
+_SYSTEM_CHUNK = 1 << 24
 
 # The system's errors when it cannot copy between these files itself. Others are failures.
 _CANNOT = frozenset(
@@ -69,9 +68,8 @@ def copy_ranges(
             target = None
             _copy_through_buffer(source, offset + done, size - done, out, advance)
     if target is not None and out.seekable():
-        out.seek(
-            0, os.SEEK_CUR
-        )  # the buffered writer must take over the new position of its descriptor
+        # The buffered writer must take over the new position of its descriptor
+        out.seek(0, os.SEEK_CUR)
 
 
 def _descriptor(out: BinaryIO) -> int | None:

@@ -103,9 +103,8 @@ class NumberComparer:
         self.max_abs = max(self.max_abs, float(distance.max()))
         if self._relative:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                relative = distance.astype("float64") / size.astype(
-                    "float64"
-                )  # 0 / 0 is NaN, and no distance
+                # 0 / 0 is NaN, and no distance
+                relative = distance.astype("float64") / size.astype("float64")
             self.max_rel = max(self.max_rel, float(np.fmax.reduce(relative, axis=None)))
 
     def _set_apart(self, a: Array, b: Array, distance: Array) -> tuple[Array, Array, Array]:

@@ -112,16 +112,14 @@ def diff_parameters(
 
     def measure(old: Record, new: Record, coarsest: str) -> Distance:
         across.update([coarsest] if coarsest else ())
-        near_zero, relative = STEPS.get(
-            coarsest, (0.0, 0.0)
-        )  # numbers may differ by one step of that dtype
+        # Numbers may differ by one step of that dtype
+        near_zero, relative = STEPS.get(coarsest, (0.0, 0.0))
         tolerance = {"atol": max(atol, near_zero), "rtol": max(rtol, relative)}
         distances.append(compare_records(b, new, a, old, **tolerance, advance=advance))
         return distances[-1]
 
-    with_prefixes = (
-        not {left.format, right.format} & MODELS.keys()
-    )  # names in models have no arg: and aux:
+    # Names in models have no arg: and aux:
+    with_prefixes = not {left.format, right.format} & MODELS.keys()
     size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
     with (
         ArrayReader(left) as a,

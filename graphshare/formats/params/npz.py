@@ -48,18 +48,17 @@ if TYPE_CHECKING:  # start-up: zipfile is imported where an archive is opened
 _STORED, _DEFLATED = 0, 8  # methods of compression
 _DEFLATE_RATIO = 1032  # bytes that one deflated byte can hold at most
 _ENCRYPTED = 0x1
-_SAMPLE = (
-    1 << 16
-)  # bytes at either end; at the start is the first member's name, at the end a list of all names
+# Bytes at either end; at the start is the first member's name, at the end a list of all names
+_SAMPLE = 1 << 16
 _MAX_RANK = 64  # numpy's
-_LOCAL = struct.Struct(
-    "<4s22xHH"
-)  # what stands before each member: signature, sizes of its name and of what follows that
+# What stands before each member: signature, sizes of its name and of what follows that
+_LOCAL = struct.Struct("<4s22xHH")
 _MEMBER = b"PK\x03\x04"
+# Flags; the other bits of the second say how it was deflated and where its checksum is
 _UTF_8, _USUAL = (
     0x800,
     0x80E,
-)  # flags; the other bits of the second say how it was deflated and where its checksum is
+)
 _HEAD = 512  # bytes from a member's beginning on that hold its .npy header, unless the name is long
 _BATCH = 256  # members whose headers are requested together
 MAX_HEADER_SIZE = 10_000  # numpy's own limit
@@ -79,9 +78,8 @@ class Npz(ParameterFormat):
         too.
         """
         size = min(_SAMPLE, source.size)
-        parts = (
-            source.read_at(offset, size) for offset in (source.size - size, 0)
-        )  # the end is read next
+        # The end is read next
+        parts = (source.read_at(offset, size) for offset in (source.size - size, 0))
         return any(
             b".npy" in part or MAGIC in part or part.startswith(b"PK\x05\x06") for part in parts
         )

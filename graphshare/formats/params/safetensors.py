@@ -97,9 +97,8 @@ class Safetensors(ParameterFormat):
         ``safetensors.torch.save_model``.
         """
         arrays = [(record, key or "") for record, key in plan if key not in options.ties]
-        placed = sorted(
-            arrays, key=lambda item: -ITEM_SIZES[item[0].dtype or "bool"]
-        )  # stable: else in the plan's order
+        # Stable: else in the plan's order
+        placed = sorted(arrays, key=lambda item: -ITEM_SIZES[item[0].dtype or "bool"])
         offsets: dict[str, tuple[int, int]] = {}
         end = 0
         for record, key in placed:

@@ -32,11 +32,12 @@ _TEXT_MODELS = (
     "text_encoder",
 )
 _DEPTH = 3  # thinker_config.text_config of Qwen's omni models
+# Ends of the names of classes that put out words
 _HEADS = (
     "ForCausalLM",
     "ForConditionalGeneration",
     "LMHeadModel",
-)  # ends of the names of classes that put out words
+)
 _PIECE = 1 << 20
 
 
@@ -113,9 +114,10 @@ def list_architectures(folder: ShardFolder) -> list[str]:
 
 @cache
 def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
+    # Start-up: it imports much, and few commands look at checkpoints
     from importlib.resources import (
         files,
-    )  # start-up: it imports much, and few commands look at checkpoints
+    )
 
     data = msgspec.json.decode(files(__package__).joinpath("tied_names.json").read_bytes())
     pairs = {
