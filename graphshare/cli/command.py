@@ -37,98 +37,30 @@ _HELP_ALL = "graphshare.help_all"  # the key of whether rare options are shown, 
 _OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 
+_SECTIONS = {
+    READS: """
+        params epoch against-params graph blocks feed shape labels witness seed random-params rules
+        map inverse highlight config baseline exclude
+    """,
+    WRITES: """
+        out params-out map-out manifest report write-baseline reduce in-place overwrite dry-run
+        format quiet
+    """,
+    IMAGES: """
+        preset resize crop mean scale std rgb bgr gray layout interpolation batch
+    """,
+    TRAINING: """
+        sgd-steps learning-rate momentum wd clip-gradient rescale-grad head-gradient
+    """,
+    RARE: """
+        as-input as-parameter strict verify-bytes upgrade separator reuse force batch-axis expect
+        allow-unsupported strict-engine no-renames ignore-names git isolated jobs densify np-shape
+        keep-amp-cast max-memory time-limit direction theme keep color help-all help
+    """,
+}
 #: The options of each section, in the order of the help.
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        READS: (
-            *(
-                "--params",
-                "--epoch",
-                "--against-params",
-                "--graph",
-                "--blocks",
-                "--feed",
-                "--shape",
-                "--labels",
-                "--witness",
-            ),
-            *("--seed", "--random-params", "--rules", "--map", "--inverse", "--highlight"),
-            *("--config", "--baseline", "--exclude"),
-        ),
-        WRITES: (
-            *(
-                "--out",
-                "--params-out",
-                "--map-out",
-                "--manifest",
-                "--report",
-                "--write-baseline",
-                "--reduce",
-                "--in-place",
-                "--overwrite",
-            ),
-            *("--dry-run", "--format", "--quiet"),
-        ),
-        IMAGES: (
-            *(
-                "--preset",
-                "--resize",
-                "--crop",
-                "--mean",
-                "--scale",
-                "--std",
-                "--rgb",
-                "--bgr",
-                "--gray",
-                "--layout",
-            ),
-            *("--interpolation", "--batch"),
-        ),
-        TRAINING: (
-            *(
-                "--sgd-steps",
-                "--learning-rate",
-                "--momentum",
-                "--wd",
-                "--clip-gradient",
-                "--rescale-grad",
-                "--head-gradient",
-            ),
-        ),
-        RARE: (
-            *(
-                "--as-input",
-                "--as-parameter",
-                "--strict",
-                "--verify-bytes",
-                "--upgrade",
-                "--separator",
-                "--reuse",
-                "--force",
-            ),
-            *("--batch-axis", "--expect", "--allow-unsupported", "--strict-engine"),
-            *(
-                "--no-renames",
-                "--ignore-names",
-                "--git",
-                "--isolated",
-                "--jobs",
-                "--densify",
-                "--np-shape",
-                "--keep-amp-cast",
-            ),
-            *(
-                "--max-memory",
-                "--time-limit",
-                "--direction",
-                "--theme",
-                "--keep",
-                "--color",
-                "--help-all",
-                "--help",
-            ),
-        ),
-    }
+    {title: tuple([f"--{name}" for name in names.split()]) for title, names in _SECTIONS.items()}
 )
 # Options that do something different in these commands than elsewhere.
 _EXCEPTIONS = {
