@@ -28,10 +28,7 @@ def list_graphs(
     """
     os.environ["GRAPHSHARE_CORPUS"] = str(corpus)
     # It reads the list of graphs when it is imported
-    from tests.corpus.test_fold import (
-        has_norm,
-        load_seeded,
-    )
+    from tests.corpus.test_fold import has_norm, load_seeded
 
     for stem in sorted(
         corpus_stems(has_norm), key=lambda stem: (corpus / "graphs" / f"{stem}.json").stat().st_size

@@ -244,10 +244,7 @@ def measure(source, out):
     apart, spread = [], []
     for seed in SEEDS:
         # Some tools leave inputs of weights
-        feeds = {
-            **draw_inputs(rewrite, size, seed),
-            **draw_inputs(original, size, seed),
-        }
+        feeds = {**draw_inputs(rewrite, size, seed), **draw_inputs(original, size, seed)}
         outputs = run_as(original, feeds)
         apart.append(measure_outputs(outputs, run_as(rewrite, feeds)))
         spread.append(measure_outputs(outputs, run_as(optimized, feeds)))

@@ -155,9 +155,7 @@ if not TYPE_CHECKING:  # type checkers know the names above, and no others
         value = getattr(import_module(f"graphshare.{_HOMES[name]}"), name)
         if name[0].islower():  # a function
             # Start-up: a command checks its options itself
-            from graphshare.arguments import (
-                check_arguments,
-            )
+            from graphshare.arguments import check_arguments
 
             value = check_arguments(value)
             value.__module__ = __name__  # where pickle finds it

@@ -49,9 +49,7 @@ def main() -> "NoReturn":
     # Imports and frozen graphs leave no cycles, and every collection would walk a million nodes.
     gc.disable()
     # Takes most of the start; a Ctrl-C in it shows no traceback
-    from graphshare.cli.main import (
-        main as run_command,
-    )
+    from graphshare.cli.main import main as run_command
 
     run_command()
 

@@ -31,16 +31,7 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 # The text of others, such as arrays, is long
-_PRINTED = (
-    str,
-    int,
-    float,
-    list,
-    tuple,
-    dict,
-    set,
-    NoneType,
-)
+_PRINTED = (str, int, float, list, tuple, dict, set, NoneType)
 _ONCE = "each name once, and none empty"
 Misfit = tuple[Any, Any]
 """A value, the argument or one inside it, and the type that it does not have."""

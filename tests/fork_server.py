@@ -146,10 +146,7 @@ class _ForkedPython(subprocess.Popen[bytes]):
 
     def _execute_child(self, args: list[str], *options: Any) -> None:
         # As subprocess passes them: both ends of stdin, stdout and stderr
-        pass_fds, ends = (
-            options[3],
-            options[9:15],
-        )
+        pass_fds, ends = (options[3], options[9:15])
         self.pid = os.fork()
         if not self.pid:
             try:

@@ -134,10 +134,7 @@ def is_found(mutant: Mutant, tests: list[str], folder: Path, limit: float) -> bo
     original = place.read_text(encoding="utf-8")
     place.write_text(mutant.text, encoding="utf-8")
     # Long tests are tests of their place too
-    variables = {
-        "GRAPHSHARE_REQUIRE": "large",
-        **os.environ,
-    }
+    variables = {"GRAPHSHARE_REQUIRE": "large", **os.environ}
     command = [
         sys.executable,
         "-m",

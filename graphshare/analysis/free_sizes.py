@@ -16,10 +16,7 @@ from graphshare.text.names import did_you_mean
 BATCH = "batch"
 _BATCHES = (3, 5, 7)  # never 1: broadcasting and squeezing treat it differently
 # For sizes without a number: one sample, and a common image size
-_ASSUMED = (
-    1,
-    224,
-)
+_ASSUMED = (1, 224)
 _STEPS = (2, 4, 8, 16, 32, 64, 128)
 NamedShapes = Mapping[str, Sequence[int | str | None]]
 """Shapes of inputs by name; a text such as ``n``, ``h:480`` or ``32*h`` names a size."""

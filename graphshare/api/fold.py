@@ -72,9 +72,7 @@ def fold(
         if not (verify and report.count):
             return folded
         # Start-up: --help must not import numpy
-        from graphshare.verification.whole_model import (
-            prove_folding,
-        )
+        from graphshare.verification.whole_model import prove_folding
 
         return prove_folding(
             folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance

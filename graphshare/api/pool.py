@@ -303,9 +303,7 @@ def _count_bytes(sources: Iterable[Checkpoint]) -> int:
 
 def _prove(source: Checkpoint, staged: StagedModel) -> str:
     # Start-up: --help must not import numpy
-    from graphshare.verification.whole_model import (
-        compare_bits,
-    )
+    from graphshare.verification.whole_model import compare_bits
 
     with locate_refusals(source):
         return compare_bits(source, source, staged.target, staged.read).text

@@ -122,9 +122,7 @@ def reshape(
         proof = None
         if verify:
             # Start-up: --help must not import numpy
-            from graphshare.verification.flow import (
-                make_options,
-            )
+            from graphshare.verification.flow import make_options
             from graphshare.verification.inputs import Inputs  # start-up: as above
 
             options = make_options(Inputs(sets=sets, rounds=rounds, seed=seed), None, ())
@@ -239,9 +237,7 @@ def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
 
 def _evaluate(model: Checkpoint, entries: Sequence[Entry]) -> Mapping[Node, Tensor]:
     # Start-up: --help must not import numpy
-    from graphshare.verification.measured_types import (
-        measure_constants,
-    )
+    from graphshare.verification.measured_types import measure_constants
 
     return measure_constants(model, entries)
 
@@ -255,11 +251,7 @@ def _prove(
     tolerance: float | None,
 ) -> SizesProof:
     # Start-up: as above
-    from graphshare.verification.free_sizes import (
-        SizesProof,
-        prove_fixed,
-        prove_sizes,
-    )
+    from graphshare.verification.free_sizes import SizesProof, prove_fixed, prove_sizes
 
     fixed, freed, result = stages
     if rewrite is None:
@@ -275,8 +267,6 @@ def _measure(
     model: Checkpoint, entries: Sequence[Entry], shapes: Mapping[str, Sequence[int]]
 ) -> Mapping[tuple[Node, int], Sequence[int]]:
     # Start-up: --help must not import numpy
-    from graphshare.verification.free_sizes import (
-        measure_shapes,
-    )
+    from graphshare.verification.free_sizes import measure_shapes
 
     return measure_shapes(model, entries, shapes)

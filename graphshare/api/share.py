@@ -196,9 +196,7 @@ def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
 def _prove(source: Checkpoint, model: Checkpoint) -> Checkpoint:
     """Note that bits could not be compared; DisprovedError if they differ."""
     # Start-up: --help must not import numpy
-    from graphshare.verification.whole_model import (
-        compare_bits,
-    )
+    from graphshare.verification.whole_model import compare_bits
 
     comparison = compare_bits(source, model, source.where)
     if comparison.were_compared:

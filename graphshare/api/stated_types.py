@@ -68,9 +68,7 @@ def state_untyped(
     measured = [entry for place, entry in places.items() if place not in kinds]
     if measured:
         # Start-up: few values have no type
-        from graphshare.verification.measured_types import (
-            measure_types,
-        )
+        from graphshare.verification.measured_types import measure_types
 
         kinds |= measure_types(msgspec.structs.replace(source, graph=graph), measured)
     if not kinds:

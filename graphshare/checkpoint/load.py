@@ -112,9 +112,7 @@ def load(
 def read_parameters(path: str) -> ParameterFile:
     """Return the index of a parameter file. Raises InputError when it cannot be read."""
     # Start-up: graphs alone need no parameter format
-    from graphshare.formats.params.format import (
-        read_index,
-    )
+    from graphshare.formats.params.format import read_index
 
     return read_index(path)
 
@@ -286,9 +284,7 @@ def index_params(source: StrPath, *, epoch: int | None = None) -> ParameterFile:
 def name_by_stem(file: ParameterFile, source: StrPath) -> ParameterFile:
     """Name the records of a stem's parameter file from its graph; a path's names stay."""
     # Start-up: graphs alone need no parameter format
-    from graphshare.formats.params.format import (
-        find_format,
-    )
+    from graphshare.formats.params.format import find_format
 
     stem = local_path(os.fspath(source))
     if file.named or _is_parameter_file(stem) or find_format(file.format).keeps_names:
@@ -321,9 +317,7 @@ def _is_parameter_file(path: str) -> bool:
     if not is_folder(path) or find_by_stem(path):
         return False
     # Start-up: few parameters are in folders
-    from graphshare.formats.params.shards import (
-        is_shard_folder,
-    )
+    from graphshare.formats.params.shards import is_shard_folder
 
     return is_shard_folder(path)
 

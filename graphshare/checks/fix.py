@@ -118,9 +118,7 @@ def stage_fix(fix: Fix, stage: OutputTransaction) -> None:
         stage.open(fix.target.graph).write(fix.graph)
     if fix.records is not None:
         # Start-up
-        from graphshare.formats.params.convert import (
-            stage_params,
-        )
+        from graphshare.formats.params.convert import stage_params
 
         source = read_index(fix.target.params)
         stage_params([(source, fix.records)], stage, fix.target.params)

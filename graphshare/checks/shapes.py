@@ -112,9 +112,7 @@ class Shapes:
         if self.graph is None:
             return None
         # Start-up: inference needs numpy
-        from graphshare.ops.inference import (
-            infer,
-        )
+        from graphshare.ops.inference import infer
 
         try:
             held = self.records.keys() - self._select_given_shapes().keys()

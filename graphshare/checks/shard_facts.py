@@ -53,10 +53,7 @@ def list_ties(context: CheckContext, tied: bool | None, *states: State) -> list[
 
 def _find_ties(context: CheckContext) -> list[Tie]:
     # Start-up
-    from graphshare.formats.params.tied_names import (
-        find_pairs,
-        read_statement,
-    )
+    from graphshare.formats.params.tied_names import find_pairs, read_statement
 
     statement = read_statement(context.shards)
     return [_compare(pair, statement) for pair in find_pairs(context.shards)]

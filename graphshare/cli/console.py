@@ -162,9 +162,7 @@ def _find_flag_value(flag: click.Option) -> object:
 def _find_options(keyword: str, command: click.Command | None) -> Sequence[click.Option]:
     """Return the options for a keyword in ``command``, or else in the first command that has any."""
     # It imports this module; other commands are imported for their options alone
-    from graphshare.cli.main import (
-        cli,
-    )
+    from graphshare.cli.main import cli
 
     for each in chain([command or cli], _walk(cli)):
         options = [

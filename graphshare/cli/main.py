@@ -106,9 +106,7 @@ def _start_sessions(arguments: Sequence[str]) -> None:
     as this process.
     """
     # Start-up: other commands do not wait for these
-    from graphshare.files.byte_source import (
-        SAMPLE,
-    )
+    from graphshare.files.byte_source import SAMPLE
     from graphshare.formats.model_format import find_fitting
 
     for path in filter(os.path.isfile, arguments):
@@ -150,9 +148,7 @@ class LazyGroup(SuggestingGroup):
         add_examples(command, cmd_name)
         if ctx.resilient_parsing:  # the shell asks for completions
             # Start-up: only a shell asks for them
-            from graphshare.cli.commands.completion import (
-                complete_names,
-            )
+            from graphshare.cli.commands.completion import complete_names
 
             complete_names(command)
         return command

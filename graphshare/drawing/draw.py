@@ -196,10 +196,7 @@ def _format_page(
     sections: Sequence[Section] = (),
 ) -> str:
     # Start-up: only pages need them
-    from graphshare.drawing.page import (
-        describe_boxes,
-        format_page,
-    )
+    from graphshare.drawing.page import describe_boxes, format_page
 
     details = describe_boxes(graph, [file for file in files if file is not None])
     return format_page(
@@ -291,9 +288,7 @@ def find_known_shapes(
     if not input_shapes and not declared and not find_format(graph).types.are_stated:
         return _read_stored_shapes(graph, params)
     # Start-up: inference needs numpy
-    from graphshare.execute.prepare.shape_report import (
-        infer_known_shapes,
-    )
+    from graphshare.execute.prepare.shape_report import infer_known_shapes
 
     try:
         return infer_known_shapes(graph, input_shapes, params=params)

@@ -34,10 +34,7 @@ def load_schema(name: str) -> dict[str, Any]:
 def find_violations(document: Any, name: str) -> list[Fault]:
     """Return the faults of ``document`` by the schema ``name``, at most ``MAX_FAULTS``."""
     # Start-up: only a file with faults needs jsonschema
-    from jsonschema.validators import (
-        Draft202012Validator,
-        extend,
-    )
+    from jsonschema.validators import Draft202012Validator, extend
 
     # For JSON Schema 1.0 is an integer; MXNet refuses it, and so does the typed decode.
     checker = Draft202012Validator.TYPE_CHECKER.redefine(

@@ -84,10 +84,7 @@ class FleetRun(ShortRepr):
         self._manifest = manifest
         self._counts: Counter[str] = Counter()
         # Rows of finished results, and of all others
-        self._rows: dict[bool, list[tuple[str, ...]]] = {
-            True: [],
-            False: [],
-        }
+        self._rows: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}
 
     def _summary(self) -> str:
         counts = "".join(f", {count:,} {answer}" for answer, count in self._counts.items())

@@ -229,10 +229,7 @@ class _Propagation:
         table = self._inference.table(what)
         inputs = [_slot(table, entry) for entry in node.inputs]
         # Inference from consumers changes a row of outputs in place
-        facts = (
-            inputs,
-            list(table[node]),
-        )
+        facts = (inputs, list(table[node]))
         if self._settled.get((node, what)) == facts:
             return False
         self._settled[node, what] = facts

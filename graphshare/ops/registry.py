@@ -193,9 +193,7 @@ class Contributions(Generic[Item]):
         """Return installed packages' items by canonical name; looked up once."""
         if self._installed is None:
             # Start-up: only graphs that are executed need it
-            from importlib.metadata import (
-                entry_points,
-            )
+            from importlib.metadata import entry_points
 
             points = entry_points(group=self._group)
             self._installed = {

@@ -23,10 +23,7 @@ from graphshare.rewrite.old_numbers import NOTED, REFUSED, find_differences
 from graphshare.rewrite.upgrade import upgrade
 
 # The versions that brought NumPy shapes, and the key `attrs` of nodes
-_NP_SHAPE, _ATTRS = (
-    10500,
-    10000,
-)
+_NP_SHAPE, _ATTRS = 10500, 10000
 _ESCAPES = 1200  # before it, readers knew fewer escapes
 # Values with which an operator computes the same as before it had the attribute.
 _NEUTRAL = {
@@ -36,11 +33,7 @@ _NEUTRAL = {
 }
 _WINDOW = ("pad", "stride")
 # Before each version, the newest form of records in .params
-_LAYOUTS = (
-    (1100, "V0"),
-    (1200, "V1"),
-    (10500, "V2"),
-)
+_LAYOUTS = ((1100, "V0"), (1200, "V1"), (10500, "V2"))
 
 
 class _Tables(msgspec.Struct):

@@ -32,10 +32,7 @@ from graphshare.verification.region_plan import (
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""
 # The number of a Loop's pass, and its condition
-_COUNTERS = (
-    np.array(0, np.int64),
-    np.array(True),
-)
+_COUNTERS = (np.array(0, np.int64), np.array(True))
 _UNKNOWN = Fault("a value that a body is given is not known, or not an array")
 
 

@@ -129,10 +129,7 @@ def compare(
         with limit_proof(resources, left, right):
             return ModelComparison(left, right, options, names, least).run()
     # Start-up: few proofs look for parts
-    from graphshare.verification.reduction import (
-        reduce_difference,
-        refuse_folder,
-    )
+    from graphshare.verification.reduction import reduce_difference, refuse_folder
 
     folder = local_path(os.fspath(reduce))
     refuse_folder(folder)

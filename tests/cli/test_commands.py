@@ -487,10 +487,7 @@ def test_shared_inputs_and_labels(folder: Path) -> None:
         name
         for name in names_of(folder / "x.json")
         if name in ("data", "b-data", "softmax_label", "b-softmax_label")
-    ] == [
-        "data",
-        "softmax_label",
-    ]
+    ] == ["data", "softmax_label"]
 
 
 def test_heads_and_branches(folder: Path) -> None:

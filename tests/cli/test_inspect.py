@@ -510,10 +510,7 @@ def test_named_sizes_of_inputs_with_initializers_count_as_unknown(tmp_path: Path
     assert (
         shaped["totals"]["parameters"],
         [layer["parameters"] for layer in shaped["totals"]["layers"]],
-    ) == (
-        None,
-        [None, None],
-    )
+    ) == (None, [None, None])
     assert {output["name"]: output["shape"] for output in shaped["outputs"]}["a"] == ["k", "n"]
     assert "unknown" in done(graphshare("inspect", path, "--names")).stdout.decode()
     done(graphshare("inspect", path, "--shape", "x=4,4"))

@@ -185,11 +185,7 @@ def test_equal_calibration_gives_equal_branches_and_other_does_not(
         pair.reference.rpartition("_")[2]
         for pair in report.branches[0].parameters
         if pair.how == "different"
-    } <= {
-        "scale",
-        "point",
-        "quantized",
-    }
+    } <= {"scale", "point", "quantized"}
 
 
 def test_a_tied_bias_has_the_scale_of_one_branch_in_qoperator(folder: Path, tmp_path: Path) -> None:

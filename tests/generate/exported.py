@@ -172,10 +172,7 @@ def _compare_alone(
     data = export_operator(canonical(node.op), node.attrs, inputs, outputs)
     if isinstance(data, RefusedError):
         # It takes constants that the graph has and the operator alone does not
-        return (
-            None,
-            "not alone",
-        )
+        return (None, "not alone")
     text = f"{node.op} {dict(node.attrs)} [{', '.join(f'{x.dtype}{x.shape}' for x in inputs)}]"
     try:
         found, judge = run_onnx(data, {f"in{i}": x for i, x in enumerate(inputs)})

@@ -48,22 +48,13 @@ def test_what_rounding_leaves_of_a_gradient_is_excused() -> None:
     ("is_listed", "rows"),
     [
         # The first row leaves (0, 1, 0) of the second, which needs no reflection
-        (
-            True,
-            [[1, 0, 1], [3, 1, 3]],
-        ),
+        (True, [[1, 0, 1], [3, 1, 3]]),
         # Here a rounding is reflected on every processor
-        (
-            True,
-            [[1, 0, 1], [3, 1, np.nextafter(3, 4)]],
-        ),
+        (True, [[1, 0, 1], [3, 1, np.nextafter(3, 4)]]),
         (True, [[1, 2, 2], [1, 3, 4]]),  # the number that decides the sign is 0 but for rounding
         (False, [[1, 0, 2], [3, 1, 3]]),
         # Zeros that no arithmetic touches are zeros on every processor
-        (
-            False,
-            [[1, 0, 0], [3, 1, 0]],
-        ),
+        (False, [[1, 0, 0], [3, 1, 0]]),
         (False, [[0, 1, 1], [3, 1, 2]]),
     ],
 )

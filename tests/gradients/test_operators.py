@@ -123,11 +123,7 @@ def sound(case: dict[str, Any]) -> bool:
         return False
     if op == "_npi_norm" and len(literal_eval(attrs.get("axis", "(0, 1)"))) == 2:
         # For the others MXNet squares the output's gradient
-        return int(attrs["flag"]) in (
-            -2,
-            1,
-            2,
-        )
+        return int(attrs["flag"]) in (-2, 1, 2)
     if attrs.get("fix_gamma", "True") == "True" and op in FIRST_ONLY[:4]:
         return False
     if op.startswith(RECORDED_SMOOTH):

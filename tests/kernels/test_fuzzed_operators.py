@@ -270,10 +270,7 @@ def test_batch_normalization_of_nothing(fixed: str, shape: tuple[int, ...], axis
 def test_means_of_the_least_number() -> None:
     mean, variance = ask("moments", {"axes": "(0,)"}, np.array([[8, 3], [-8, 5]], np.int8))
     # Recorded with MXNet 1.9.1: 64 + 64 is -128
-    assert (mean.tolist(), variance.tolist()) == (
-        [0, 4],
-        [-64, 1],
-    )
+    assert (mean.tolist(), variance.tolist()) == ([0, 4], [-64, 1])
     assert ask("mean", {"axis": "(0,)"}, np.full((2, 1), 64, np.int8))[0].tolist() == [-64]
     # 300 is 44
     assert ask("mean", {"axis": "(0,)"}, np.full((300, 1), 1, np.int8))[0].tolist() == [0]

@@ -167,10 +167,7 @@ def test_a_model_without_its_weights_has_a_structure(tmp_path: Path) -> None:
     (tmp_path / "w.bin").unlink()
     assert done(
         in_process("inspect", "m.onnx", "--fingerprint", cwd=tmp_path)
-    ).stdout.decode().splitlines() == [
-        f"structure {without.structure}",
-        "weights   not found",
-    ]
+    ).stdout.decode().splitlines() == [f"structure {without.structure}", "weights   not found"]
 
 
 def test_functions_that_call_each_other_have_no_fingerprint(tmp_path: Path) -> None:

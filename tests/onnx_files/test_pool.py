@@ -418,10 +418,7 @@ def test_a_range_of_many_arrays_is_hashed_and_compared_once(
     result = gs.pool([path], tmp_path / "out", verify=False)
     assert (result.models[0].arrays, result.distinct) == (REPEATED, A.nbytes)
     # The range of the line, and the array
-    assert (counting.size, len(compared)) == (
-        2 * A.nbytes,
-        1,
-    )
+    assert (counting.size, len(compared)) == (2 * A.nbytes, 1)
     assert set(places(tmp_path / "out" / "shared.onnx").values()) == {("weights.data", 0, 1024)}
 
 

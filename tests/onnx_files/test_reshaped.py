@@ -139,10 +139,7 @@ def test_unequal_weights_can_be_tied_along(tmp_path: Path) -> None:
         e["from"]["name"]: e["to"]["name"]
         for e in entries
         if e["from"]["name"] in ("flat", "inner")
-    } == {
-        "flat": "outer",
-        "inner": "outer",
-    }
+    } == {"flat": "outer", "inner": "outer"}
     onnx.checker.check_model(tmp_path / "b.onnx", full_check=True)
 
 

@@ -40,10 +40,7 @@ def serve_s3() -> Iterator[S3Server]:
     import s3fs
 
     # Slow to import
-    from moto.moto_server.werkzeug_app import (
-        DomainDispatcherApplication,
-        create_backend_app,
-    )
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
     # fsspec keeps file systems: one of an earlier test would still ask the server of that test.

@@ -87,11 +87,7 @@ def test_outputs_at_a_url_are_those_of_a_path(
         == 0
     )
     # Readers open the graph first
-    assert written == [
-        "siam-0000.params",
-        "siam-map.json",
-        "siam-symbol.json",
-    ]
+    assert written == ["siam-0000.params", "siam-map.json", "siam-symbol.json"]
     for path in tmp_path.iterdir():
         assert memory.cat_file(f"/out/{path.name}") == path.read_bytes()
     assert run("verify", "memory://out/siam") == 0

@@ -79,11 +79,7 @@ def test_a_processor_whose_instructions_are_lacking_is_skipped(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The others are not even tried
-    machine.kernels = {
-        None: "Sandybridge",
-        "Sandybridge": "Sandybridge",
-        "Nehalem": "Nehalem",
-    }
+    machine.kernels = {None: "Sandybridge", "Sandybridge": "Sandybridge", "Nehalem": "Nehalem"}
     machine.instructions = {"sse4_2", "avx", "avx2", "avx512f"}
     assert choose_processors() == ["Nehalem"]
     lines = capsys.readouterr().out.splitlines()

@@ -17,9 +17,7 @@ def find(context: CheckContext) -> Violations:
     faults = list(context.reading.model_faults)
     if context.has_graph:
         # Start-up
-        from graphshare.formats.onnx.stored import (
-            get_source,
-        )
+        from graphshare.formats.onnx.stored import get_source
 
         source = get_source(context.graph)
         if source.file.disorder is not None and context.graph.nodes == source.nodes:  # as read

@@ -15,11 +15,7 @@ from graphshare.reports.model import Steps
 def find(context: CheckContext) -> Violations:
     """Yield the operators of each domain that the model, or their function, does not import."""
     # Start-up
-    from graphshare.formats.onnx.statements import (
-        list_calls,
-        name_function,
-        read_functions,
-    )
+    from graphshare.formats.onnx.statements import list_calls, name_function, read_functions
     from graphshare.formats.onnx.stored import get_source
 
     known = get_source(context.graph).opsets

@@ -23,9 +23,7 @@ from graphshare.checks.rule import (
 def find(context: CheckContext) -> Violations:
     """Yield initializers that neither an operator nor an output uses."""
     # Start-up
-    from graphshare.checks.onnx_facts import (
-        is_constant,
-    )
+    from graphshare.checks.onnx_facts import is_constant
 
     used = {entry.node for node in context.graph.nodes for entry in node.inputs}
     used |= {entry.node for entry in context.graph.heads}

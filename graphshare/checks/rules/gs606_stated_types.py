@@ -23,11 +23,7 @@ def find(context: CheckContext) -> Violations:
     each other.
     """
     # Start-up
-    from graphshare.checks.onnx_facts import (
-        infer_independently,
-        list_incomplete,
-        list_stated_types,
-    )
+    from graphshare.checks.onnx_facts import infer_independently, list_incomplete, list_stated_types
 
     for end, node, missing in list_incomplete(context.graph):
         hint = "state it; where only the size is unknown, give that a name"

@@ -32,10 +32,7 @@ from graphshare.formats.params.records import WEIGHTS_HINT
 def find(context: CheckContext) -> Violations:
     """Yield files that do not exist or are too short, changed pools, and files that are links."""
     # Start-up
-    from graphshare.formats.onnx.external import (
-        find_missing_data,
-        list_outside,
-    )
+    from graphshare.formats.onnx.external import find_missing_data, list_outside
     from graphshare.formats.onnx.pool import find_changed_pools
 
     is_whole = True

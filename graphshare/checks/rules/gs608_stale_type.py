@@ -13,9 +13,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 def find(context: CheckContext) -> Violations:
     """Yield messages on values that no operator, input or initializer defines."""
     # Start-up
-    from graphshare.checks.onnx_facts import (
-        list_stale,
-    )
+    from graphshare.checks.onnx_facts import list_stale
 
     for part, message in list_stale(context.graph):
         yield Violation(

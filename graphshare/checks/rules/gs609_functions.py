@@ -26,11 +26,7 @@ def find(context: CheckContext) -> Violations:
     fit.
     """
     # Start-up
-    from graphshare.formats.onnx.statements import (
-        key_of_call,
-        name_function,
-        read_functions,
-    )
+    from graphshare.formats.onnx.statements import key_of_call, name_function, read_functions
 
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
     for i, (key, stored) in enumerate(read_functions(context.graph)):

@@ -33,9 +33,7 @@ def _choose(name: str) -> bytes:
 def find(context: CheckContext) -> Violations:
     """Yield each such value."""
     # Start-up
-    from graphshare.checks.onnx_facts import (
-        list_shadows,
-    )
+    from graphshare.checks.onnx_facts import list_shadows
 
     hint = "give the value of the body a name of its own"
     for steps, node, name, is_refused in list_shadows(context.graph):

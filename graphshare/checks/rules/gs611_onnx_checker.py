@@ -45,9 +45,7 @@ def find(context: CheckContext) -> Violations:
     if not context.has_graph:
         return
     # Start-up
-    from graphshare.formats.onnx.inference import (
-        is_installed,
-    )
+    from graphshare.formats.onnx.inference import is_installed
     from graphshare.formats.onnx.value_types import find_refusal
 
     if not is_installed():

@@ -48,9 +48,7 @@ def find(context: CheckContext) -> Violations:
     if context.params is None:
         return
     # Start-up
-    from graphshare.checks.onnx_facts import (
-        is_constant,
-    )
+    from graphshare.checks.onnx_facts import is_constant
 
     records = {record.name: record.record for record in context.records}
     total = sum(record.data_size for record in records.values())

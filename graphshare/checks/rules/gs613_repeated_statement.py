@@ -13,9 +13,7 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 def find(context: CheckContext) -> Violations:
     """Yield entries that a later entry of the list repeats."""
     # Start-up
-    from graphshare.checks.onnx_facts import (
-        list_repeated,
-    )
+    from graphshare.checks.onnx_facts import list_repeated
 
     for steps, name in list_repeated(context.graph):
         yield Violation(

@@ -25,10 +25,7 @@ _GRAPH = program(parameter("w", 1), step("1.relu", "1", 2))
 def find(context: CheckContext) -> Violations:
     """Yield why the file cannot be read, or records that do not fit their parameters."""
     # Start-up
-    from graphshare.formats.paddle.parameters import (
-        find_misfits,
-        list_stored,
-    )
+    from graphshare.formats.paddle.parameters import find_misfits, list_stored
 
     for fault in context.params_faults:
         yield Violation(fault.message, record=fault.path, hint=fault.hint)

@@ -24,9 +24,7 @@ def find(context: CheckContext) -> Violations:
     """Yield repeated names, at their last places."""
     if context.has_graph:
         # Start-up
-        from graphshare.checks.paddle_facts import (
-            find_place,
-        )
+        from graphshare.checks.paddle_facts import find_place
 
         for message, hint, node in context.graph.source.name_faults(context.graph):
             yield Violation(message, find_place(context.graph, node), node, hint=hint)

@@ -27,10 +27,7 @@ _READ = step("1.relu", "1", 2)
 def find(context: CheckContext) -> Violations:
     """Yield each such writer, with the other user."""
     # Start-up
-    from graphshare.checks.paddle_facts import (
-        find_place,
-        list_uses,
-    )
+    from graphshare.checks.paddle_facts import find_place, list_uses
     from graphshare.formats.paddle.records import is_written  # start-up
 
     users: dict[Node, list[tuple[Node, int]]] = {}

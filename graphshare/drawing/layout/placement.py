@@ -431,10 +431,7 @@ def clamp_stack(
 # By whether the left and the right neighbour are points.
 GAPS = {(False, False): 22.0, (True, False): 16.0, (False, True): 16.0, (True, True): 10.0}
 # Weights of links that should be straight: with points, and of the main path
-SPINE, MAIN_SPINE = (
-    64.0,
-    4096.0,
-)
+SPINE, MAIN_SPINE = 64.0, 4096.0
 SWEEPS = 6
 
 # A neighbour, the position relative to itself where it pulls the vertex, and the weight

@@ -61,9 +61,7 @@ class OnnxComputation(SessionComputation):
         from graphshare.execute.backends.confined_session import ConfinedSession, open_session
 
         # Start-up: few runs are of ONNX models
-        from graphshare.formats.onnx.staging import (
-            encode_for_session,
-        )
+        from graphshare.formats.onnx.staging import encode_for_session
 
         part = msgspec.structs.replace(self.graph, heads=tuple(heads))
         self.check_sizes(EMPTY)
@@ -116,9 +114,7 @@ class OnnxruntimeBackend(Backend):
 
     def warm_up(self) -> None:
         # Start-up: runs of graphs with kernels
-        from graphshare.execute.backends.confined_session import (
-            start_process,
-        )
+        from graphshare.execute.backends.confined_session import start_process
 
         start_process()
 

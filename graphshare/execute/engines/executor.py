@@ -134,10 +134,7 @@ class Executor:
                 alone=self._alone,
             )
             # Keeps the arrays, and so their ids
-            self._programs[key] = (
-                self._compile(part),
-                constants,
-            )
+            self._programs[key] = (self._compile(part), constants)
         return self._programs[key][0]
 
     def _compile(self, part: Part) -> Program | None:

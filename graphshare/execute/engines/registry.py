@@ -40,9 +40,7 @@ def create_engine(name: str) -> Engine | None:
     if name == AUTO:
         return Auto()
     # Start-up: only for names that are not built in
-    from importlib.metadata import (
-        entry_points,
-    )
+    from importlib.metadata import entry_points
 
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
@@ -55,9 +53,7 @@ def create_engine(name: str) -> Engine | None:
 
 def _create_onnxruntime() -> Engine:
     # Start-up: small graphs need no translations
-    from graphshare.execute.engines.onnxruntime_engine import (
-        OnnxRuntime,
-    )
+    from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime
 
     return OnnxRuntime()
 
@@ -70,15 +66,7 @@ _SAVED = 9e-12  # by a multiply-add on one thread, in a session without graph op
 _SAVED_OPTIMIZED = 13e-12  # with graph optimization
 _MARGIN = 1.2
 # onnxruntime has few kernels for others
-_DTYPES = {
-    "float32",
-    "int8",
-    "uint8",
-    "int32",
-    "int64",
-    "bool",
-    None,
-}
+_DTYPES = {"float32", "int8", "uint8", "int32", "int64", "bool", None}
 
 
 class Auto:

@@ -507,10 +507,7 @@ def _add_other(values: list[int]) -> list[int]:
     if len(values) != 1:
         return values
     # A rate of 8000 beside 16000
-    return [
-        *values,
-        values[0] // 2 if values[0] > 0 else values[0] + 1,
-    ]
+    return [*values, values[0] // 2 if values[0] > 0 else values[0] + 1]
 
 
 def format_declared(shape: Sequence[object]) -> str:

@@ -139,9 +139,7 @@ def _locate_nodes(text: FileText) -> NodesText | None:
 
 def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[bytes]:
     # Start-up: few files are laid out by hand
-    from graphshare.formats.mxnet.own_text import (
-        OwnText,
-    )
+    from graphshare.formats.mxnet.own_text import OwnText
 
     own, texts = OwnText(text), JsonWriter(get_source(graph).style)
     ids, old_ids = _Ids(graph), _Ids(text.graph)

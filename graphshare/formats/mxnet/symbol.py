@@ -176,9 +176,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
             return _keep_text(_link(*document.parse_whole(data), style), data)
         except _UNFIT:
             # Start-up: only this path needs it
-            from graphshare.formats.mxnet.tolerant import (
-                parse_tolerantly,
-            )
+            from graphshare.formats.mxnet.tolerant import parse_tolerantly
 
             return _keep_text(
                 _link(*parse_tolerantly(data, where=where), style, checked=True), data

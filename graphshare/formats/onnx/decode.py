@@ -96,9 +96,7 @@ def decode_model(file: OnnxFile) -> Graph:
     except WireError as error:
         if not _is_message(file):
             # Start-up: only files of no format need it
-            from graphshare.formats.wrong_file import (
-                refuse_bytes,
-            )
+            from graphshare.formats.wrong_file import refuse_bytes
 
             start = bytes(file.data[: min(SAMPLE, file.size)])
             raise InputError(refuse_bytes(start, "graph", where=file.path)) from None

@@ -47,12 +47,7 @@ from graphshare.text.names import TakenNames
 _MOST = 1 << 17
 _OTHER_FLOATS = (10, 11, 16)  # ONNX's numbers of float16, float64 and bfloat16
 # Usual in any definition
-_USUAL = (
-    "Cast",
-    "CastLike",
-    "Constant",
-    "Identity",
-)
+_USUAL = ("Cast", "CastLike", "Constant", "Identity")
 _DEEPEST = 32  # depth of nested calls
 _PARTS = {
     "function": {7: "operator"},
@@ -61,10 +56,7 @@ _PARTS = {
     "graph": {1: "operator"},
 }
 # Fields of an AttributeProto: its name, and the function's attribute that it refers to
-_NAME, _REFERENCE = (
-    1,
-    21,
-)
+_NAME, _REFERENCE = 1, 21
 _Links = dict[Place, Entry | None]
 """The new values of a graph by old place; None for an input that a call omits."""
 

@@ -16,10 +16,7 @@ from typing import Protocol, cast
 from graphshare.files.byte_source import BLOCK, SourceBytes
 
 # Bytes of a piece that is joined with others, and of the joined pieces
-_LITTLE, _JOINED = (
-    1 << 12,
-    1 << 18,
-)
+_LITTLE, _JOINED = 1 << 12, 1 << 18
 Data = bytes | SourceBytes
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED32: 4, FIXED64: 8}  # bytes

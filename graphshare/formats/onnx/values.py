@@ -26,18 +26,8 @@ Content = tuple[Hashable, ...]
 MALFORMED = "malformed"
 """What the content of a value begins with whose bytes are no protobuf of its kind."""
 
-_NAME, _FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS, _TENSORS, _DOCUMENTATION = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    7,
-    8,
-    9,
-    10,
-    13,
-)
+_NAME, _FLOAT, _INT, _STRING, _TENSOR = 1, 2, 3, 4, 5
+_FLOATS, _INTS, _STRINGS, _TENSORS, _DOCUMENTATION = 7, 8, 9, 10, 13
 _TYPE, _TYPES, _KIND, _REFERENCE, _SPARSE, _SPARSE_TENSORS = 14, 15, 20, 21, 22, 23
 _KINDS = {
     2: 1,

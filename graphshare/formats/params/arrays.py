@@ -159,9 +159,7 @@ class ArrayReader:
         if any(record.origin is not None for record in self.file.records):
             return self  # each file that the records are from is opened when it is first read
         # Start-up: graphs alone need no parameter format
-        from graphshare.formats.params.format import (
-            find_format,
-        )
+        from graphshare.formats.params.format import find_format
 
         if self.file.missing:
             raise InputError(Fault(self.file.missing, where=self.file.path, hint=WEIGHTS_HINT))

@@ -225,10 +225,7 @@ def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> Pa
         if format_.sniff(start) and format_.may_hold_arrays(source):
             return format_
     # Start-up: only this path needs it
-    from graphshare.formats.wrong_file import (
-        refuse_bytes,
-        take_sample,
-    )
+    from graphshare.formats.wrong_file import refuse_bytes, take_sample
 
     endings = [format_.description or format_.suffix for format_ in list_formats()]
     known = f"known formats: {join_words(endings)}"

@@ -55,10 +55,7 @@ _MAX_RANK = 64  # numpy's
 _LOCAL = struct.Struct("<4s22xHH")
 _MEMBER = b"PK\x03\x04"
 # Flags; the other bits of the second say how it was deflated and where its checksum is
-_UTF_8, _USUAL = (
-    0x800,
-    0x80E,
-)
+_UTF_8, _USUAL = 0x800, 0x80E
 _HEAD = 512  # bytes from a member's beginning on that hold its .npy header, unless the name is long
 _BATCH = 256  # members whose headers are requested together
 MAX_HEADER_SIZE = 10_000  # numpy's own limit

@@ -33,11 +33,7 @@ _TEXT_MODELS = (
 )
 _DEPTH = 3  # thinker_config.text_config of Qwen's omni models
 # Ends of the names of classes that put out words
-_HEADS = (
-    "ForCausalLM",
-    "ForConditionalGeneration",
-    "LMHeadModel",
-)
+_HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 _PIECE = 1 << 20
 
 
@@ -115,9 +111,7 @@ def list_architectures(folder: ShardFolder) -> list[str]:
 @cache
 def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
     # Start-up: it imports much, and few commands look at checkpoints
-    from importlib.resources import (
-        files,
-    )
+    from importlib.resources import files
 
     data = msgspec.json.decode(files(__package__).joinpath("tied_names.json").read_bytes())
     pairs = {

@@ -180,11 +180,7 @@ def scores(
     products = np.matmul(queries, keys.swapaxes(1, 2)).astype(np.float32)
     factor = np.float32(1) / np.sqrt(np.float32(queries.shape[-1]))
     # MXNet does not read the range: 32-bit scores have the range 0
-    no_range = (
-        projected,
-        np.zeros(1),
-        np.zeros(1),
-    )
+    no_range = (projected, np.zeros(1), np.zeros(1))
     return _requantize(attrs, products, unit * unit, factor, no_range, no_range)
 
 

@@ -65,11 +65,7 @@ def translate_pooling_v1(t: Translation) -> str:
     )
     out = _maximum(t, data, x.dtype, _Cells(window, sizes, counts, ends))
     # Windows without any cell
-    beyond = (
-        0,
-        0,
-        *(c - d for c, d in zip(cells.counts, counts, strict=True)),
-    )
+    beyond = (0, 0, *(c - d for c, d in zip(cells.counts, counts, strict=True)))
     return t.pad(out, (0,) * len(beyond), beyond, -np.inf, x.dtype)
 
 

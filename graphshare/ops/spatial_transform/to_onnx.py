@@ -112,10 +112,7 @@ def translate_spatial_transformer(t: Translation) -> str:
     t.require_floats()
     height, width = read_target_shape(t.attrs)
     # MXNet divides by the number of distances between pixels: a single one becomes NaN
-    several = 1 not in (
-        height,
-        width,
-    )
+    several = 1 not in (height, width)
     return _sample_grid(
         t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=several
     )

@@ -75,12 +75,7 @@ def test_what_needs_an_unknown_shape_is_not_known() -> None:
     found = find_totals({})
     assert [
         (layer.parameters, layer.shared, layer.multiply_adds) for layer in found.layers[:4]
-    ] == [
-        (12, 0, None),
-        (0, 12, None),
-        (12, 0, 0),
-        (None, 0, 0),
-    ]
+    ] == [(12, 0, None), (0, 12, None), (12, 0, 0), (None, 0, 0)]
     assert found.operators["elemwise_mul"] == OperatorTotals(1, None, 0)
     assert (found.parameters, found.auxiliary, found.multiply_adds) == (None, 6, None)
 

@@ -48,10 +48,7 @@ def test_a_graph_is_a_file_or_a_stem() -> None:
         ("net-symbol.json", "net"), ("net-symbol.json", ""), ("small.onnx", "small"), ("small.onnx", ""), ("<stdin>", "")
     ]  # fmt: skip
     # No request: reading it tells whether it is there
-    assert graph_path("memory://a/b.onnx") == (
-        "memory://a/b.onnx",
-        "",
-    )
+    assert graph_path("memory://a/b.onnx") == ("memory://a/b.onnx", "")
     for source, words in (
         ("sub", "sub: is a directory"),
         ("nett", "did you mean 'net'?"),

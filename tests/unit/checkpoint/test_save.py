@@ -136,13 +136,7 @@ def test_a_stem_has_no_suffix_and_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert [
         is_stem(str(tmp_path / name)) for name in ("a", "resnet-1.5", "a.json", "file", "folder")
-    ] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+    ] == [True, True, False, False, False]
     assert not is_stem("-")
 
 

@@ -285,18 +285,10 @@ def test_crossings_are_counted() -> None:
     [
         ([5], {5: []}, [5]),
         # Between 0 and 1, as 7 stays at 1
-        (
-            [5, 6, 7],
-            {5: [(2, 0.5)], 6: [(1, 0.5)], 7: []},
-            [6, 5, 7],
-        ),
+        ([5, 6, 7], {5: [(2, 0.5)], 6: [(1, 0.5)], 7: []}, [6, 5, 7]),
         ([5, 6], {5: [(1, 0.5), (4, 0.5), (4, 0.5)], 6: [(2, 0.5)]}, [6, 5]),  # the mean of several
         # One of two without neighbours stays at its end
-        (
-            [5, 6],
-            {5: [(4, 0.5), (3, 0.5)], 6: []},
-            [5, 6],
-        ),
+        ([5, 6], {5: [(4, 0.5), (3, 0.5)], 6: []}, [5, 6]),
         ([5, 6], {5: [(2, 0.9)], 6: [(2, 0.1)]}, [6, 5]),  # at two ports of one scope
         ([5, 6], {5: [(2, 1.0)], 6: [(3, 0.0)]}, [5, 6]),  # not beyond its place
         ([5, 6], {5: [(9, 0.5)], 6: []}, [5, 6]),  # a neighbour that is not in the row before
@@ -401,10 +393,7 @@ def test_a_label_has_a_margin_and_no_label_has_none() -> None:
     ("consumer", "route"),
     [
         # Its centre is left of that of the box
-        (
-            Rect(95, 50, 30, 10),
-            [(100, 10), (80, 10), (145, 55), (125, 55)],
-        ),
+        (Rect(95, 50, 30, 10), [(100, 10), (80, 10), (145, 55), (125, 55)]),
         (Rect(105, 50, 30, 10), [(140, 10), (160, 10), (85, 55), (105, 55)]),
         (Rect(200, 50, 30, 10), [(140, 10), (170, 10), (170, 55), (200, 55)]),
         (Rect(0, -20, 30, 10), [(100, 10), (65, 10), (65, -15), (30, -15)]),
@@ -441,10 +430,7 @@ def test_the_levels_of_a_picture_and_their_boxes() -> None:
     assert [
         (layout.boxes[layout.vertices[each.vertex].content].title, each.consumers)
         for each in (*inside, *outside)
-    ] == [
-        ("w", [layout.at[0], layout.at[1]]),
-        ("v", [layout.at[1], layout.at[2]]),
-    ]
+    ] == [("w", [layout.at[0], layout.at[1]]), ("v", [layout.at[1], layout.at[2]])]
     assert [layout.vertices[layout.at[number]].level for number in (3, 4)] == [2, 0]
 
 

@@ -83,10 +83,7 @@ def test_what_does_not_fit_is_refused(feeds: dict[str, Any], message: str) -> No
 
 def test_an_array_without_a_name_is_for_the_only_input(tmp_path: Path) -> None:
     # A label is not an input
-    assert gs.bind(gs.load(LENET))(picture(1))["softmax_output"].shape == (
-        1,
-        10,
-    )
+    assert gs.bind(gs.load(LENET))(picture(1))["softmax_output"].shape == (1, 10)
     for count, example in ((2, "{'x0': ..., 'x1': ...}"), (4, "{'x0': ..., 'x1': ..., 'x2': ...}")):
         nodes = [variable(f"x{i}") for i in range(count)]
         nodes.append(operator("add_n", "sum", range(count), attrs={"num_args": str(count)}))

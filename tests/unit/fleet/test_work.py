@@ -106,10 +106,7 @@ def test_the_result_of_a_task_has_the_file_the_times_and_the_report(
     os.utime(path, ns=(7, 7))
     task = Task(FleetModel(str(path), "", 0), ("x",), (), ("x", "{}"), has_report=True)
     # Seconds, rounded to microseconds
-    walls, cpus = (
-        iter([10.0, 11.5000004]),
-        iter([5.0, 5.2500004]),
-    )
+    walls, cpus = (iter([10.0, 11.5000004]), iter([5.0, 5.2500004]))
     monkeypatch.setattr(
         work_module,
         "time",

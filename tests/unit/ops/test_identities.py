@@ -194,11 +194,7 @@ USED: dict[str, dict[str, int]] = {
     "sparse regularization": {_PASS: 2, _ALIAS: 1},
     "Dropout": {"Dropout in inference": 1},
     # Training is the default
-    "Dropout in training": {
-        _DEFAULT: 1,
-        "Dropout in inference": 1,
-        _PASS: 1,
-    },
+    "Dropout in training": {_DEFAULT: 1, "Dropout in inference": 1, _PASS: 1},
     **{
         f"defaults of a {window}": {_DEFAULT: 1}
         for window in ("convolution", "deconvolution", "pooling")

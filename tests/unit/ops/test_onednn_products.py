@@ -133,10 +133,7 @@ def test_weights_and_bias_become_integers() -> None:
     assert units.tolist() == [127.5, 63.75, F(2147483647)]
     assert weight_units(weight, None, F(10), by_filter=False).tolist() == [63.75]
     # 31.875, and 127.5 is cut off
-    assert quantize_weight(weight[:2], units[:2]).tolist() == [
-        [[127.0, -32.0]],
-        [[32.0, 127.0]],
-    ]
+    assert quantize_weight(weight[:2], units[:2]).tolist() == [[[127.0, -32.0]], [[32.0, 127.0]]]
     assert quantize_weight(-weight[:1], units[:1]).tolist() == [[[-128.0, 32.0]]]
     # A bias has 30 bits: 2**30 / 2**25 / 10 is below 127.5, and no bias of 0 counts.
     bias = np.array([2.0**25, 0.0, -(2.0**20)], F)
@@ -218,12 +215,7 @@ def test_filters_of_groups_share_the_units_of_the_first() -> None:
     )
     assert filters.parts == []
     # 1 * 127.5, then 2 * 127.5, 4 and 8 * 63.75
-    assert filters.weights.ravel().tolist() == [
-        127.0,
-        127.0,
-        127.0,
-        127.0,
-    ]
+    assert filters.weights.ravel().tolist() == [127.0, 127.0, 127.0, 127.0]
     weight = np.array([8.0, 4.0, 2.0, 1.0], F).reshape(4, 1, 1, 1)
     filters = quantize_filters(
         {"with_bn": False},
@@ -234,12 +226,7 @@ def test_filters_of_groups_share_the_units_of_the_first() -> None:
         by_filter=True,
     )
     # 127.5 and 63.75, 2 and 1 * 31.875
-    assert filters.weights.ravel().tolist() == [
-        127.0,
-        64.0,
-        64.0,
-        32.0,
-    ]
+    assert filters.weights.ravel().tolist() == [127.0, 64.0, 64.0, 32.0]
 
 
 @pytest.mark.parametrize(("channels", "form"), [(63, (63, 1, 1, 1)), (64, (1, 64))])

@@ -292,11 +292,7 @@ def test_junit_has_notes_as_lines_and_the_place_in_the_name_of_a_case() -> None:
         suite.attrib["tests"],
         suite.attrib["failures"],
         [case.attrib["name"] for case in suite.iter("testcase")],
-    ) == (
-        "1",
-        "0",
-        ["check"],
-    )
+    ) == ("1", "0", ["check"])
     lines = (suite.findtext("system-out") or "").splitlines()
     assert lines[:6] == [
         "a.json:3:2: note GS0 m",

@@ -91,11 +91,7 @@ def test_the_crop_is_the_centre(photo: Path) -> None:
 def test_a_resize_to_half_is_an_average_and_one_to_the_same_size_changes_nothing() -> None:
     pixels = np.arange(48, dtype="uint8").reshape(4, 4, 3)
     # Of 0, 3, 12 and 15: 7.5, rounded up
-    assert resize_as_mxnet(pixels, 2, 2)[0, 0].tolist() == [
-        8,
-        9,
-        10,
-    ]
+    assert resize_as_mxnet(pixels, 2, 2)[0, 0].tolist() == [8, 9, 10]
     assert np.array_equal(resize_as_mxnet(pixels, 4, 4), pixels)
     assert np.array_equal(
         resize_as_mxnet(pixels[:1, :1], 3, 5), np.broadcast_to(pixels[:1, :1], (3, 5, 3))

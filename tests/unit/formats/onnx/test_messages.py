@@ -136,12 +136,7 @@ def test_annotations_name_values_by_their_new_names() -> None:
     assert show("q_w") == [("A", "uno"), ("B", "q_two"), ("C", "none"), ("D", "other")]
     assert show("v") == [("A", "uno"), ("B", "two"), ("C", "none"), ("D", "other")]
     # Its own name stays
-    assert show("w") == [
-        ("A", "uno"),
-        ("B", "two"),
-        ("C", "none"),
-        ("D", "other"),
-    ]
+    assert show("w") == [("A", "uno"), ("B", "two"), ("C", "none"), ("D", "other")]
 
 
 @pytest.mark.parametrize("shape", [None, [], [1, "n", None, 0]])

@@ -151,10 +151,7 @@ def test_the_disk_is_told_to_begin_with_each_large_piece(
         byte_ranges.copy_ranges(file, [(0, 10)], out)
     assert (tmp_path / "out").read_bytes() == b"0123456789"
     # The last piece is small; none where the file system cannot copy
-    assert advised in (
-        [(0, 4), (4, 4)],
-        [],
-    )
+    assert advised in ([(0, 4), (4, 4)], [])
 
 
 def test_short_copies_go_on_where_they_stopped(source, tmp_path: Path, monkeypatch) -> None:

@@ -90,10 +90,7 @@ def test_a_new_format_is_converted_read_compared_and_written(tmp_path: Path) -> 
         )
     assert {
         name: array.tolist() for name, array in read_arrays(str(tmp_path / "d.plain")).items()
-    } == {
-        "w": [0] * 5,
-        "m": [1, 1],
-    }
+    } == {"w": [0] * 5, "m": [1, 1]}
 
 
 @pytest.mark.usefixtures("plain")
