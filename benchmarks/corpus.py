@@ -1,8 +1,8 @@
 """Every recorded forward of a corpus of real graphs against MXNet's executor, both warmed up: one
 table, sorted by ratio.
 
-    PYTHON -m benchmarks.corpus --oracle ORACLE_PYTHON [--corpus DIRECTORY] [NET ...] [--over 10]
-    [--rounds 5] [--nodes 0]
+    PYTHON -m benchmarks.corpus --oracle ORACLE_PYTHON [--corpus DIRECTORY] [NET ...]
+                                [--over 10] [--rounds 5] [--nodes 0]
 
 NET is a part of a graph's name. The inputs and parameters are those of
 ``tests/corpus/test_forward.py``. Each side is a process that binds one graph after the other; they
