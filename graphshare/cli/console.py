@@ -73,7 +73,14 @@ def name_program() -> str:
     return _program
 
 
+_all_commands: click.Command = click.Group()
 _command: click.Command | None = None
+
+
+def choose_commands(commands: click.Command) -> None:
+    """Set the group of all commands, whose options messages name."""
+    global _all_commands
+    _all_commands = commands
 
 
 def choose_command(command: click.Command | None) -> None:
@@ -161,10 +168,7 @@ def _find_flag_value(flag: click.Option) -> object:
 
 def _find_options(keyword: str, command: click.Command | None) -> Sequence[click.Option]:
     """Return the options for a keyword in ``command``, or else in the first command that has any."""
-    # It imports this module; other commands are imported for their options alone
-    from graphshare.cli.main import cli
-
-    for each in chain([command or cli], _walk(cli)):
+    for each in chain([command or _all_commands], _walk(_all_commands)):
         options = [
             option
             for option in each.params
@@ -177,9 +181,7 @@ def _find_options(keyword: str, command: click.Command | None) -> Sequence[click
 
 def _find_command(names: Iterable[str]) -> click.Command:
     """Return the innermost command with these names; options may follow."""
-    from graphshare.cli.main import cli  # it imports this module
-
-    command: click.Command = cli
+    command = _all_commands
     for name in names:
         inner = (
             command.get_command(click.Context(command), name)

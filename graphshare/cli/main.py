@@ -31,7 +31,15 @@ from graphshare.cli.command import (
     make_color,
     option,
 )
-from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say, say_fault
+from graphshare.cli.console import (
+    NAME,
+    Bar,
+    choose_commands,
+    choose_program,
+    is_shown,
+    say,
+    say_fault,
+)
 from graphshare.errors import DisprovedError, Fault, GraphshareError, OutputError, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
 from graphshare.progress import progress_listener
@@ -178,6 +186,7 @@ def cli(debug: bool) -> None:
 
 
 cli.params.insert(1, make_color())
+choose_commands(cli)
 
 DISPROVED = 1
 FAILED = 2

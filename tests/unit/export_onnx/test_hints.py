@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from graphshare.cli.console import name_options
+from graphshare.cli.console import choose_commands, name_options
+from graphshare.cli.main import cli
 from graphshare.errors import Fault
 from graphshare.export_onnx.opsets import list_versions, refuse_versions
 from graphshare.export_onnx.translate import add_hint
@@ -13,6 +14,7 @@ from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
 
 FAULTS = [Fault("one"), Fault("two")]
 COMMAND = "operators can be exported: `graphshare extract GRAPH"
+choose_commands(cli)
 
 
 def node(op: str, name: str, *inputs: Node) -> Node:
