@@ -49,9 +49,8 @@ def tie_again(graph, net):
     first, held = {}, {tensor.name for tensor in graph.initializer}
     layers = [layer for name, layer in net.named_children() if name != "initializers"]
     for node, layer in zip(graph.node, layers, strict=True):
-        for weight, key in zip(
-            filter(held.__contains__, node.input), layer.state_dict(), strict=False
-        ):
+        weights = filter(held.__contains__, node.input)
+        for weight, key in zip(weights, layer.state_dict(), strict=False):
             setattr(layer, key, first.setdefault(weight, getattr(layer, key)))
 
 

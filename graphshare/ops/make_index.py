@@ -13,7 +13,9 @@ from __future__ import annotations
 
 '''
 _TAIL = """
-FAMILY_OF: dict[str, str] = {name: family for family, names in _OPERATORS.items() for name in names.split()}
+FAMILY_OF: dict[str, str] = {
+    name: family for family, names in _OPERATORS.items() for name in names.split()
+}
 ALIASES: dict[str, str] = dict(pair.split("=") for pair in _ALIASES.split())
 """
 
@@ -43,7 +45,7 @@ def render_table(name: str, entries: dict[str, list[str]]) -> str:
     lines = [f"{name} = {{"]
     for key, words in entries.items():
         text = " ".join(words)
-        if len(f'    "{key}": "{text}",') <= 128:
+        if len(f'    "{key}": "{text}",') <= 100:
             lines.append(f'    "{key}": "{text}",')
         else:
             lines += [f'    "{key}": (', _rows(text, 8) + "    ),"]
@@ -54,8 +56,8 @@ def _rows(text: str, indent: int) -> str:
     # ruff joins literals that fit on one line; that line needs no space at its end.
     rows = (
         [text]
-        if indent + len(f'"{text}"') <= 128
-        else wrap(text, 123 - indent, break_long_words=False)
+        if indent + len(f'"{text}"') <= 100
+        else wrap(text, 95 - indent, break_long_words=False)
     )
     return (
         "".join(f'{" " * indent}"{row} "\n' for row in rows[:-1]) + f'{" " * indent}"{rows[-1]}"\n'
