@@ -23,7 +23,6 @@ from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
 from graphshare.execute.backends.backend import (
     Computation,
-    DrawOptions,
     EngineOptions,
     choose_executor,
     open_computation,
@@ -31,7 +30,7 @@ from graphshare.execute.backends.backend import (
 from graphshare.execute.engines.executor import Executor, Program
 from graphshare.execute.interpreter import SMALL, Memo, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
-from graphshare.execute.prepare.assignment import assign_values, refuse_missing
+from graphshare.execute.prepare.assignment import DrawOptions, assign_values, refuse_missing
 from graphshare.execute.prepare.feeds import for_variables, parameter_values
 from graphshare.execute.prepare.prepare import runnable_part
 from graphshare.execute.prepare.variable_values import as_array, convert_feed, random_stream

@@ -20,13 +20,9 @@ from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.execute.backends.backend import (
-    REFERENCE,
-    DrawOptions,
-    EngineOptions,
-    choose_executor,
-)
+from graphshare.execute.backends.backend import REFERENCE, EngineOptions, choose_executor
 from graphshare.execute.interpreter import Timing
+from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.prepare import Request, prepare, runnable_part

@@ -12,8 +12,8 @@ from graphshare.analysis.branches import Counterparts, HeadPairs
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.backends.backend import Computation, DrawOptions
-from graphshare.execute.prepare.assignment import Assignment
+from graphshare.execute.backends.backend import Computation
+from graphshare.execute.prepare.assignment import Assignment, DrawOptions
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Node

@@ -10,12 +10,8 @@ from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
 from graphshare.analysis.name_lists import list_implied_variables, number_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
-from graphshare.execute.backends.backend import (
-    ChosenEngines,
-    Computation,
-    DrawOptions,
-    open_computation,
-)
+from graphshare.execute.backends.backend import ChosenEngines, Computation, open_computation
+from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters

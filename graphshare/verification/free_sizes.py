@@ -14,7 +14,8 @@ from graphshare.analysis.free_sizes import Symbol, list_trials, suggest_steps
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import DisprovedError, Fault, InputError, RefusedError
-from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
+from graphshare.execute.backends.backend import Computation, open_computation
+from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.declared_inputs import list_declared
 from graphshare.ir.graph import Entry, Node
 from graphshare.onnx_ops.free_axes import list_names, multiply_numbers

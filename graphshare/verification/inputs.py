@@ -17,8 +17,8 @@ import numpy as np
 from graphshare.arguments import Natural, Options, Positive
 from graphshare.checkpoint.load import Names, StrPath
 from graphshare.errors import InputError, MemoryLimitError, RefusedError
-from graphshare.execute.backends.backend import Computation, DrawOptions
-from graphshare.execute.prepare.assignment import Assignment
+from graphshare.execute.backends.backend import Computation
+from graphshare.execute.prepare.assignment import Assignment, DrawOptions
 from graphshare.execute.prepare.declared_inputs import draw_as, list_declared, unify_sizes
 from graphshare.execute.prepare.fed_values import describe_fed
 from graphshare.execute.prepare.feeds import GivenShape

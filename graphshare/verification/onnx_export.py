@@ -17,7 +17,8 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.execute.backends.backend import Computation, DrawOptions, Look, open_computation
+from graphshare.execute.backends.backend import Computation, Look, open_computation
+from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.declared_inputs import draw_as
 from graphshare.execute.prepare.prepare import Prepared, Request, prepare
 from graphshare.execute.prepare.shape_report import StaticPart

@@ -15,7 +15,8 @@ from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.backends.backend import ChosenEngine, DrawOptions
+from graphshare.execute.backends.backend import ChosenEngine
+from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.prepare import Prepared, Request, prepare
 from graphshare.execute.run import is_recordable

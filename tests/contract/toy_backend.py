@@ -10,9 +10,9 @@ import numpy as np
 
 from graphshare.checkpoint.parameters import Parameters
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.backends.backend import DEFAULT, Backend, Computation, DrawOptions, Look
+from graphshare.execute.backends.backend import Backend, Computation, Look
 from graphshare.execute.interpreter import Run
-from graphshare.execute.prepare.assignment import Assignment
+from graphshare.execute.prepare.assignment import DEFAULT, Assignment, DrawOptions
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order

@@ -18,10 +18,10 @@ import pytest
 from graphshare.api.export import export
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.execute.backends.backend import DrawOptions
 from graphshare.execute.engines.engine import Compiled, Part
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnxruntime_engine import OnnxPart, OnnxRuntime, translate_part
+from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.prepare import Request, prepare
 from graphshare.execute.run import run
 from graphshare.formats.params.format import read_index

@@ -12,8 +12,9 @@ import onnx
 import pytest
 
 import graphshare as gs
-from graphshare.execute.backends.backend import DrawOptions, open_computation
+from graphshare.execute.backends.backend import open_computation
 from graphshare.execute.backends.confined_session import ConfinedSession
+from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.ir.graph import Node
 from graphshare.onnx_ops.identities import OnnxForm
 from graphshare.verification.region_plan import Planner

@@ -13,7 +13,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
-from graphshare.execute.prepare.assignment import Assignment
+from graphshare.execute.prepare.assignment import DEFAULT, Assignment, DrawOptions
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.facets import Integers
 from graphshare.formats.model_format import Operation, find_format
@@ -27,8 +27,6 @@ Look = Callable[[Node, int, Any], None]
 """Receives an operator, an output's index and its value, which may be valid only during the call."""
 Encode = Callable[[Graph], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of a graph's file, and the directory of its external data."""
-Attempt = Callable[[Mapping[Node, Array]], None]
-"""Computes values; raises InputError if that fails."""
 ChosenEngine = Executor | None
 """The executor of operators with kernels; None if a backend computes the graph as a whole."""
 ChosenEngines = Mapping[str | None, ChosenEngine]
@@ -44,27 +42,6 @@ class EngineOptions(msgspec.Struct, frozen=True):
     forwards: int = 1
     alone: bool = True
     fixed: bool = False
-
-
-class DrawOptions(msgspec.Struct, frozen=True):
-    """Options of drawing: ``seed`` draws inputs, ``params_seed`` parameters; None draws nothing.
-
-    An open batch size becomes ``batch``. Without ``training``, labels that only training reads get
-    any size. ``attempt`` tries values at open sizes and raises InputError if it fails; by default
-    the backend runs them. ``wishes`` are more integers that inputs need. Inputs in ``order`` are
-    drawn first, in that order, if it matters.
-    """
-
-    seed: int | None = 0
-    params_seed: int | None = None
-    training: bool = False
-    batch: int = 1
-    attempt: Attempt | None = None
-    wishes: Mapping[str, Sequence[Integers]] = EMPTY
-    order: Sequence[str] = ()
-
-
-DEFAULT = DrawOptions()
 
 
 class Computation(ABC):

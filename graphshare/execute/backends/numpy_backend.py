@@ -11,20 +11,18 @@ import numpy as np
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import (
-    DEFAULT,
-    REFERENCE,
-    Backend,
-    Computation,
-    DrawOptions,
-    EngineOptions,
-    Look,
-)
+from graphshare.execute.backends.backend import REFERENCE, Backend, Computation, EngineOptions, Look
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_engine
 from graphshare.execute.interpreter import Run, run_plan
 from graphshare.execute.plan import find_unsupported_operators, make_plan
-from graphshare.execute.prepare.assignment import Assignment, assign_values, refuse_missing
+from graphshare.execute.prepare.assignment import (
+    DEFAULT,
+    Assignment,
+    DrawOptions,
+    assign_values,
+    refuse_missing,
+)
 from graphshare.execute.prepare.feeds import GivenShape, parameter_values
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.variable_values import convert_feed, random_stream

@@ -13,10 +13,10 @@ import msgspec
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
 from graphshare.errors import GraphshareError, InputError, RefusedError
-from graphshare.execute.backends.backend import DEFAULT, Computation, DrawOptions, Look
+from graphshare.execute.backends.backend import Computation, Look
 from graphshare.execute.backends.session import Session, SessionSettings
 from graphshare.execute.interpreter import Run
-from graphshare.execute.prepare.assignment import Assignment, refuse_missing
+from graphshare.execute.prepare.assignment import DEFAULT, Assignment, DrawOptions, refuse_missing
 from graphshare.execute.prepare.declared_inputs import (
     OPEN_SIZES,
     SIZES_OF_BATCH,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -20,14 +20,36 @@ from graphshare.execute.prepare.variable_values import (
     infer_given,
     refuse_unknown_shapes,
 )
+from graphshare.formats.facets import Integers
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.ops.kernel import Array, Shape
 
-if TYPE_CHECKING:
-    from graphshare.execute.backends.backend import DrawOptions
+Attempt = Callable[[Mapping[Node, Array]], None]
+"""Computes values; raises InputError if that fails."""
+
+
+class DrawOptions(msgspec.Struct, frozen=True):
+    """Options of drawing: ``seed`` draws inputs, ``params_seed`` parameters; None draws nothing.
+
+    An open batch size becomes ``batch``. Without ``training``, labels that only training reads get
+    any size. ``attempt`` tries values at open sizes and raises InputError if it fails; by default
+    the backend runs them. ``wishes`` are more integers that inputs need. Inputs in ``order`` are
+    drawn first, in that order, if it matters.
+    """
+
+    seed: int | None = 0
+    params_seed: int | None = None
+    training: bool = False
+    batch: int = 1
+    attempt: Attempt | None = None
+    wishes: Mapping[str, Sequence[Integers]] = EMPTY
+    order: Sequence[str] = ()
+
+
+DEFAULT = DrawOptions()
 
 
 class Assignment(msgspec.Struct, eq=False):

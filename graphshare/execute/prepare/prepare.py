@@ -21,10 +21,10 @@ from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
+from graphshare.execute.backends.backend import Computation, open_computation
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.plan import UnsupportedError, find_unsupported_operators, missing_kernels
-from graphshare.execute.prepare.assignment import Assignment
+from graphshare.execute.prepare.assignment import Assignment, DrawOptions
 from graphshare.execute.prepare.fed_values import describe_size, find_dtypes, list_arrays
 from graphshare.execute.prepare.feeds import GivenShape, for_variables
 from graphshare.formats.model_format import Operation, find_format

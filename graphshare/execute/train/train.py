@@ -14,7 +14,7 @@ from graphshare.analysis.roles import Kind, Role
 from graphshare.arguments import Natural, Seconds
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import DrawOptions
+from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import Prepared, Request, prepare
 from graphshare.execute.prepare.variable_values import as_arrays

@@ -11,8 +11,8 @@ import pytest
 
 from graphshare.analysis.roles import assign_roles
 from graphshare.errors import InputError, MemoryLimitError, RefusedError, UsageError
-from graphshare.execute.backends.backend import DrawOptions
 from graphshare.execute.prepare import memory
+from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.prepare import UPGRADED_BEFORE, Request, prepare, upgrade_part
