@@ -19,7 +19,7 @@ from tests.surroundings import ROOT
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = PAGE + "".join(
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("translating", "options", "model-formats")
+    for name in ("translating", "options", "parameter-formats", "model-formats")
 )
 FILES = {
     "Add an operator": 2,

@@ -33,7 +33,13 @@ GENERATE = _generator()
 WRITTEN = GENERATE.written_pages()
 PAGES = [page for page in WRITTEN if not GENERATE.is_translation(page)]
 TRANSLATIONS = [page for page in WRITTEN if GENERATE.is_translation(page)]
-RECIPES = ("CONTRIBUTING.md", "translating.md", "model-formats.md", "options.md")
+RECIPES = (
+    "CONTRIBUTING.md",
+    "translating.md",
+    "model-formats.md",
+    "options.md",
+    "parameter-formats.md",
+)
 STALE = "run `python docs/generate.py`"
 
 
