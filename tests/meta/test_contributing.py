@@ -69,7 +69,9 @@ def read_recipe(title: str) -> list[Block]:
     assert section is not None, title
     blocks = []
     for match in _BLOCK.finditer(section[1]):
-        head = dict(re.findall(r'(\w+)="(.*?)"(?= \w+=|$)', match["head"].strip()))
+        head = re.fullmatch(r" title=([\"'])(.*?)(?: (before|after): (.*))?\1|", match["head"])
+        assert head is not None, match["head"]
+        _, file, where, line = head.groups("")
         body = (
             textwrap.indent(match["body"], "")
             .replace("\n" + match["indent"], "\n")
@@ -78,9 +80,9 @@ def read_recipe(title: str) -> list[Block]:
         blocks.append(
             Block(
                 match["language"],
-                head.get("title", ""),
-                head.get("before", ""),
-                head.get("after", ""),
+                file,
+                line if where == "before" else "",
+                line if where == "after" else "",
                 body,
             )
         )

@@ -478,3 +478,8 @@ def test_the_site_is_built(tmp_path: Path) -> None:
     run = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300)
     assert run.returncode == 0, run.stderr.decode()
     assert (tmp_path / "site" / "commands" / "diff" / "index.html").exists()
+    # A fence that the site's Markdown does not take for one stays in the text.
+    unread = [
+        page for page in (tmp_path / "site").rglob("*.html") if "```" in page.read_text("utf-8")
+    ]
+    assert unread == []
