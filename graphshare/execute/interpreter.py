@@ -107,9 +107,8 @@ class Run(msgspec.Struct, eq=False):
     """The result of a run. ``peak_bytes`` is the most that values took, without variables."""
 
     outputs: list[Array]
-    updates: dict[Node, Array]
-    peak_bytes: int
-    timings: list[Timing]
+    peak_bytes: int = 0
+    timings: list[Timing] = []
 
 
 class Memo:
@@ -205,7 +204,7 @@ def run_plan(
             if watch is not None:
                 watch(step.node, outputs)
             state.free(step)
-    return Run([state.values[slot] for slot in plan.targets], {}, state.peak, timings)
+    return Run([state.values[slot] for slot in plan.targets], state.peak, timings)
 
 
 def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> KernelResult:
@@ -342,7 +341,7 @@ def _subgraph_runner(node: Node, rng: np.random.Generator | None, np_shape: bool
             # Only the last shapes are kept: a growing body would add more and more.
             inferences.clear()
             inferences[key] = infer_body(node.subgraphs[number], values, np_shape=np_shape)
-        # Their shapes may follow only from others
+        # Shapes of operators without inputs may follow only from those of others.
         creates = any(not step.inputs for step in plan.steps)
         shapes = inferences[key].shapes if creates or np_shape else EMPTY
         return run_plan(plan, values, shapes=shapes, rng=rng).outputs

@@ -186,7 +186,7 @@ def _step(
     count = counts.get(node, 1)
     outputs = tuple(slots.get((node, index), -1) for index in range(count))
     inputs = tuple(slots[entry.node, entry.index] for entry in node.inputs)
-    # Only a registered kernel knows it
+    # Without a signature only a registered kernel knows the operator.
     attrs = signature.parse(node.attrs)[0] if signature is not None else node.attrs
     inner = inner_operators(node.subgraphs[0]) if node.subgraphs else ()
     return PlanStep(node, kernel, attrs, inputs, outputs, frozenset(last[node]), inner)

@@ -234,9 +234,8 @@ def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) ->
     """
     dtype = min(one.dtype, other.dtype, key=WEIGHT_DTYPES.index)
     shapes = [np.broadcast_shapes(*each.shapes) for each in (one, other)]
-    if (
-        shapes[0] != shapes[1]
-    ):  # one number for all channels and one for each may be shapes of one element that differ
+    # One number for all channels and one for each may be shapes of one element that differ.
+    if shapes[0] != shapes[1]:
         return float("inf"), "the shape of what is added or multiplied is another one"
     worst, text = 0.0, ""
     for numbers in _list_numbers(one, other):

@@ -336,10 +336,8 @@ class _Branch:
         weights: dict[Node, GivenShape] = {}  # drawn weights have one shape for all sizes
         for owner, setup in enumerate(setups):
             sizes = _format_sizes(setup, self.twins)
-            for side in (
-                owner,
-                1 - owner,
-            ):  # its own sizes first: a branch that rejects them is the reason
+            # The owner's side first: a branch that rejects its own sizes is the reason.
+            for side in (owner, 1 - owner):
                 known = {
                     **{a: shape for a, shape in weights.items() if a not in setup.feeds},
                     **setup.shapes,

@@ -62,9 +62,8 @@ def _check(model: bytes, folder: str) -> None:
         return
     fd, path = tempfile.mkstemp(dir=folder, prefix=".graphshare-", suffix=".onnx")
     try:
-        with open(
-            fd, "wb"
-        ) as file:  # closed when the checker reads it: Windows opens no temporary file twice
+        # Closed when the checker reads it: Windows opens no temporary file twice.
+        with open(fd, "wb") as file:
             file.write(model)
         onnx.checker.check_model(path, full_check=True)
     finally:

@@ -284,12 +284,12 @@ class _StagedRunner(ComputationRunner):
 def judge_by_inputs(
     source: Checkpoint, ready: Prepared, runner: Runner, values: Values, options: ProofOptions
 ) -> tuple[Values, list[str]]:
-    """Compare again with the model's inputs for ordering operators; return these operators, too.
+    """Compare again with the model's inputs for ordering operators; describe these, too.
 
     Two programs round differently, so nearly equal scores may swap places: indices change by whole
     numbers, and different boxes are suppressed. So the inputs of such an operator must match the
     graph's, up to the tolerance, and on the model's inputs the graph's operator must compute the
-    model's outputs.
+    model's outputs. Everything after it follows.
 
     Returns ``values`` if there is no such operator, or if the new comparison does not hold either.
     """

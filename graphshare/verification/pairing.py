@@ -490,9 +490,7 @@ def _list_inputs(model: Checkpoint, as_input: Collection[str], names: Mapping[st
     nodes = dict(
         zip(unique_names([names.get(node.name, node.name) for node in inputs]), inputs, strict=True)
     )
-    optional = frozenset(
-        name for name, node in nodes.items() if roles[node].is_label or roles[node].is_state
-    )
+    optional = frozenset(name for name, node in nodes.items() if roles[node].is_optional)
     return _Inputs(nodes, frozenset(names.get(node.name, node.name) for node in others), optional)
 
 

@@ -152,9 +152,8 @@ def cut_part(
     """
     format_, inputs = find_format(model.graph), dict[str, Node]()
     for place, name in names.items():
-        if not isinstance(
-            values[place], np.ndarray
-        ):  # only the model has the type of a sequence or an optional value
+        # Only the model has the type of a sequence or an optional value.
+        if not isinstance(values[place], np.ndarray):
             inputs.setdefault(name, format_.editing.make_inputs(model.graph, {place: name})[place])
             continue
         dtype, shape = name_dtype(values[place]), values[place].shape

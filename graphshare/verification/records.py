@@ -136,7 +136,7 @@ class _Recorded(msgspec.Struct, eq=False):
 
 
 class _RecordingComparer:
-    """Runs a model on recorded inputs; ``missing`` counts inner outputs missing from a set."""
+    """Runs a model on recorded inputs; ``missing`` is the most inner outputs missing from a set."""
 
     def __init__(
         self, model: Checkpoint, title: str, options: ProofOptions, rule: Tolerance

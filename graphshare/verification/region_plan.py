@@ -428,9 +428,8 @@ class Planner:
         ends: dict[tuple[Place, Place], Pair] = {}
         # A cut's new term must be known before its consumers'.
         order, pairs = self._order(self._pair_names(terms) if by_name else [])
-        for (
-            node
-        ) in order:  # a node that both models share, after a rewrite in memory, belongs to both
+        for node in order:
+            # A node that both models share, after a rewrite in memory, belongs to both.
             for own, side in zip(terms, self.sides, strict=True):
                 if node in side.order:
                     own.add(node)

@@ -195,7 +195,7 @@ class RegionWalk:
                 if key[0] in cone.left and key not in inner
             }
             inner |= bodies
-            # They name their body
+            # Regions in a body name it.
             regions += [region for report in chain(*bodies.values()) for region in report.regions]
             judged = self._find_judged(cone)
             regions.append(make_region(cone, reason=_UNKNOWN) if judged is None else judged.region)

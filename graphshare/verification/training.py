@@ -52,7 +52,10 @@ class TrainedPair(msgspec.Struct, frozen=True):
 
 
 class TrainedOutput(msgspec.Struct, frozen=True):
-    """Means of an output and its counterpart, before and after a step on equal inputs."""
+    """Means of an output and its counterpart, before and after a step on equal inputs.
+
+    ``comparison`` is of their values after it.
+    """
 
     reference: str
     output: str
@@ -153,7 +156,7 @@ def _draw_own(
     seed: int,
 ) -> dict[Node, Array]:
     """Draw new inputs for one branch, except those ``fed``."""
-    data = {node for node in nodes if not (roles[node].is_label or roles[node].is_state)}
+    data = {node for node in nodes if not roles[node].is_optional}
     kept = {node: value for node, value in values.items() if node not in data or node in fed}
     own = kept | draw_inputs(inference.nodes, kept, inference, roles, seed=seed)
     for node in (

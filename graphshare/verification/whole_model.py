@@ -99,10 +99,11 @@ def prove_folding(
     dtypes: Collection[str],
     tolerance: float | None,
 ) -> Checkpoint:
-    """Prove a folded model by weights, for every input; or note why that failed.
+    """Return a folded model with its proof, or with a note on why there is none.
 
-    Values are compared as well if the model states input types. New weights have ``dtypes``. Raises
-    DisprovedError, and MemoryLimitError if the proof would exceed a chosen limit.
+    Weights prove it for every input; values are compared as well if the model states input types.
+    New weights have ``dtypes``. Raises DisprovedError, and MemoryLimitError if the proof would
+    exceed a chosen limit.
     """
     weighed = None
     try:

@@ -59,7 +59,7 @@ class ToyComputation(Computation):
         self, values: Mapping[Node, Any], *, seed: int | None = None, profile: bool = False
     ) -> Run:
         known = self._compute(values)
-        return Run([known[entry.node] for entry in self.graph.heads], {}, 0, [])
+        return Run([known[entry.node] for entry in self.graph.heads])
 
     def watch(self, values: Mapping[Node, Any], look: Look, *, seed: int | None = None) -> None:
         for node, value in self._compute(values).items():

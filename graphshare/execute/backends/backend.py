@@ -96,7 +96,8 @@ class Computation(ABC):
     ) -> Run:
         """Return the outputs for values of inputs; ``seed`` is for random operators.
 
-        Parameters come from the file, unless ``values`` has others.
+        Values that the heads do not need are ignored. Parameters come from the file, unless
+        ``values`` has others.
 
         Raises:
             RefusedError: values are missing or do not fit, or the computation fails.

@@ -102,7 +102,7 @@ class KernelComputation(Computation):
 
     def is_constant(self, node: Node) -> bool:
         role = self.roles[node]
-        return role.is_parameter or role.is_label or role.is_state
+        return role.is_parameter or role.is_optional
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
         case, full = self._complete(values)

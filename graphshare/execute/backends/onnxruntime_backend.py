@@ -58,9 +58,8 @@ class OnnxComputation(SessionComputation):
         )
 
     def _open(self, heads: Sequence[Entry]) -> Session:
-        from graphshare.execute.backends.confined_session import ConfinedSession, open_session
-
         # Start-up: few runs are of ONNX models
+        from graphshare.execute.backends.confined_session import ConfinedSession, open_session
         from graphshare.formats.onnx.staging import encode_for_session
 
         part = msgspec.structs.replace(self.graph, heads=tuple(heads))
@@ -113,7 +112,7 @@ class OnnxruntimeBackend(Backend):
         )
 
     def warm_up(self) -> None:
-        # Start-up: runs of graphs with kernels
+        # Start-up: runs of graphs with kernels do not need it
         from graphshare.execute.backends.confined_session import start_process
 
         start_process()

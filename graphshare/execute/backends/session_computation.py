@@ -162,7 +162,7 @@ class SessionComputation(Computation):
             with self.locate():
                 feeds = self._convert(values)
                 self.check_sizes(feeds)
-                return Run(self.session.run(feeds), {}, 0, [])
+                return Run(self.session.run(feeds))
         except InputError as error:
             raise RefusedError(
                 [msgspec.structs.replace(fault, hint=fault.hint or _HINT) for fault in error.faults]
@@ -237,7 +237,7 @@ class SessionComputation(Computation):
 
         Shapes of inner values in the file are not trusted. Raises MemoryLimitError.
         """
-        # Others are sequences, or nothing
+        # Feeds without a shape are sequences, or nothing.
         arrays = {name: array for name, array in feeds.items() if hasattr(array, "shape")}
         shapes = {
             name: array.shape for name, array in arrays.items() if name in self.session.inputs

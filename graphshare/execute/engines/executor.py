@@ -96,7 +96,7 @@ class Executor:
             rest = iter(done.outputs[len(heads) :])
             for outputs in inner:
                 watch(outputs[0].node, [next(rest) for _ in outputs])
-        return Run(done.outputs[: len(heads)], {}, done.peak_bytes, [])
+        return Run(done.outputs[: len(heads)], done.peak_bytes)
 
     def find_program(
         self,
@@ -133,7 +133,7 @@ class Executor:
                 repeated=self._forwards >= _MANY,
                 alone=self._alone,
             )
-            # Keeps the arrays, and so their ids
+            # With the constants: the ids in the key stay theirs while they live.
             self._programs[key] = (self._compile(part), constants)
         return self._programs[key][0]
 
@@ -237,9 +237,7 @@ class Program:
         heads = [(entry.node, entry.index) for entry in self._part.graph.heads]
         return Run(
             [values[node] if node.is_variable else known[node, index] for node, index in heads],
-            {},
             peak,
-            [],
         )
 
 

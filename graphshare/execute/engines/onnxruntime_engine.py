@@ -53,6 +53,7 @@ class OnnxRuntime:
         weights = sum(
             part.constants[node].nbytes for node in part.inference.nodes if node in part.constants
         )
+        # The arrays of this process stay beside the copies.
         if excess := describe_excess(weights, held=weights):
             reason = (
                 f"onnxruntime copies the weights, which takes {format_bytes(weights)}, {excess}"

@@ -39,9 +39,8 @@ from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import unique_names as unique_names
 
-UPGRADED_BEFORE = (
-    905  # MXNet's loader gave operators of older files another meaning than their text has
-)
+# MXNet's loader gave operators of older files another meaning than their text has.
+UPGRADED_BEFORE = 905
 
 
 class Prepared(msgspec.Struct, eq=False):

@@ -245,9 +245,8 @@ def as_array(value: Any) -> Array:
         raise RefusedError(
             Fault(f"a {type(value).__name__} is not an array: {error}", hint=_ARRAYS)
         ) from None
-    if (
-        array.dtype.kind not in "fiub" or array.dtype.isbuiltin == 2
-    ):  # some packages' own types look like numpy's floats of 8 bits
+    # Some packages' own types look like numpy's floats of 8 bits.
+    if array.dtype.kind not in "fiub" or array.dtype.isbuiltin == 2:
         raise RefusedError(
             Fault(
                 f"a {type(value).__name__} of {array.dtype} is not an array of numbers",
@@ -289,7 +288,7 @@ def draw_inputs(
         if node.is_variable and node not in values:
             shape, dtype = _shape_and_dtype(node, inference)
             role = roles.get(node)
-            if role is not None and (role.is_label or role.is_state):
+            if role is not None and role.is_optional:
                 drawn[node] = np.zeros(shape, dtype)
             else:
                 drawn[node] = draw_input(node, shape, dtype, seed=seed, limit=limits.get(node))

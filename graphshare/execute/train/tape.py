@@ -47,7 +47,8 @@ def needs_head_gradient(node: Node) -> bool:
 class Tape:
     """A forward pass recorded for one backward pass.
 
-    ``overwritten`` are variables that it writes to, such as BatchNorm's fixed gamma in MXNet.
+    ``overwritten`` has the new values of variables that it overwrites, as MXNet does BatchNorm's
+    fixed gamma.
     """
 
     def __init__(
