@@ -40,9 +40,8 @@ def _end_early(number: int, frame: object) -> "NoReturn":
 
 def main() -> "NoReturn":
     """Run the ``graphshare`` command and end the process."""
-    if (
-        signal.getsignal(signal.SIGINT) != signal.SIG_IGN
-    ):  # ignored by a shell that runs it in the background
+    # Ignored by a shell that runs it in the background
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end_early)
     import gc  # after the handler: an interrupt of its search would have a traceback
 

@@ -128,9 +128,8 @@ class ConfinedProcess:
         seconds = (
             None if self._seconds is None else self._seconds if left is None else left + _GRACE
         )
-        with (
-            self._lock if self.owner == os.getpid() else Lock()
-        ):  # a fork has no thread that would release it
+        # A fork has no thread that would release it
+        with self._lock if self.owner == os.getpid() else Lock():
             if not self.goes_on:
                 raise GoneError(
                     Fault(

@@ -193,12 +193,13 @@ def _prepare(command: Any) -> None:
     ):
         command.run(["check", str(ROOT / "fixtures" / "lenet")])
     if not is_required("large"):
+        # onnxruntime opens files of its own
         for name in (
             "numpy",
             "onnx",
             "onnx.checker",
             "onnx.shape_inference",
-        ):  # onnxruntime opens files of its own
+        ):
             with contextlib.suppress(ImportError):
                 import_module(name)
         confined_process.start_python = _fork_python

@@ -221,9 +221,8 @@ def make_models(folder: Path) -> None:
         ("many-programs", "sum.json", "sum.pdiparams"),
     ):
         (folder / name).mkdir()
-        for number, file in product(
-            range(17), files
-        ):  # more than a process of `check --jobs` gets at once
+        # More than a process of `check --jobs` gets at once
+        for number, file in product(range(17), files):
             shutil.copy(folder / file, folder / name / f"{number}-{file}")
     for name, sample in (
         ("lenet", {"data": np.ones((1, 1, 28, 28), "float32")}),

@@ -161,9 +161,8 @@ def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict
 
 
 def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int = 0) -> int:
-    if (
-        symbol.axis == 0 and symbol.step == 1 and not step
-    ):  # most often the batch: any size is valid
+    # Most often the batch: any size is valid
+    if symbol.axis == 0 and symbol.step == 1 and not step:
         return _BATCHES[number]
     own, step = base[symbol.name], step or symbol.step
     # One size is smaller, so that a position table need not be much longer than in the file.

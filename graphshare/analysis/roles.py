@@ -173,9 +173,8 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
             )
             if not node.subgraphs:
                 formals[key] = ranked
-        for slot, (rank, formal) in enumerate(
-            ranked
-        ):  # zip with `strict` takes three times as long
+        # `zip` with `strict` takes three times as long.
+        for slot, (rank, formal) in enumerate(ranked):
             variable = inputs[slot].node
             if not variable.op and (variable not in uses or rank < uses[variable].rank):
                 uses[variable] = _Use(rank, formal, node)

@@ -369,8 +369,7 @@ def _list_new_names(
     for variable in implied:
         names = new.setdefault(variable.name, {})
         image = branch.images.get(variable.node)
-        if image is not None and canonical(image.op) == canonical(
-            variable.node.op
-        ):  # what became another has no such input
+        # What became another has no such input
+        if image is not None and canonical(image.op) == canonical(variable.node.op):
             names[renamed.get(variable.name, variable.name)] = None
     return new

@@ -222,9 +222,8 @@ class _Interrupts:
     def install(self) -> None:
         for name in ("SIGTERM", "SIGHUP", "SIGINT"):
             number = getattr(signal, name, None)  # Windows has no SIGHUP
-            if (
-                number is not None and signal.getsignal(number) is not signal.SIG_IGN
-            ):  # as under nohup
+            # An ignored signal stays ignored, as under nohup.
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self)
         sys.unraisablehook = self._repeat
 
@@ -298,9 +297,8 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
         _say_interrupted(error, written)
         return FAILED if isinstance(error, Terminated) else INTERRUPTED
     except (BrokenPipeError, SystemExit) as error:  # click exits with 1 when a pipe is closed
-        if (
-            isinstance(error, SystemExit) and not error.code
-        ):  # and with 0 after a completion for the shell
+        # After a completion for the shell click exits with 0.
+        if isinstance(error, SystemExit) and not error.code:
             return 0
         _silence_stdout()
     except OSError as error:

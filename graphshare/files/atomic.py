@@ -350,9 +350,8 @@ def _complete(output: _PlacedOutput) -> None:
 
 def _put_in_place(output: _PlacedOutput) -> None:
     if output.existed:
-        if (
-            os.name == "nt"
-        ):  # fails if another program has the file open, before the file gets a second name
+        # Fails if another program has the file open, before the file gets a second name
+        if os.name == "nt":
             os.rename(output.place, output.place)
         backup = temporary_path(output.place, ".old")
         output.backup = backup
@@ -439,9 +438,8 @@ def _hold_signals() -> Iterator[None]:
     finally:
         for number, handler in replaced.items():
             signal.signal(number, handler)
-        for number in dict.fromkeys(
-            received
-        ):  # after an exception too: it becomes the context of KeyboardInterrupt
+        # After an exception too: it becomes the context of KeyboardInterrupt
+        for number in dict.fromkeys(received):
             signal.raise_signal(number)
 
 

@@ -94,9 +94,8 @@ class OnnxForm(NormalForm):
         domain, name, overload = key_of_call(node)
         stored = self._stored.get((domain, name, overload))
         own: Hashable = (domain, name, self._opsets.get(domain))
-        if (
-            stored is not None and stored.function is not None
-        ):  # functions are identified by their bodies
+        # Functions are identified by their bodies
+        if stored is not None and stored.function is not None:
             defaults = {
                 key: getattr(value, "content", None)
                 for key, value in stored.function.attributes.items()

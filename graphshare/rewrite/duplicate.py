@@ -273,9 +273,8 @@ def _list_names(nodes: Iterable[Node], implied: Iterable[Implied] = ()) -> list[
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
     """Whether a prefixed name can equal another: a name or another prefix begins with the prefix."""
-    if any(
-        b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))
-    ):  # what begins with a text follows it in order
+    # What begins with a text follows it in order
+    if any(b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))):
         return True
     # One search over all names; a line break inside a name can only cause a needless full check.
     names = "\n" + "\n".join(kept)
@@ -329,9 +328,8 @@ def duplicate(
                 )
             )
         roles = find_roles(source, as_input, as_parameter, {"`batch_axes`": batch_axes})
-        if (
-            mode == "batch"
-        ):  # imported where it is asked for: starting is most of the time that a usual graph takes
+        # Imported where it is asked for: starting is most of the time that a usual graph takes
+        if mode == "batch":
             from graphshare.rewrite.batch import plan_batch
 
             require(source.graph, Operation.BATCH, what="`mode='batch'`")

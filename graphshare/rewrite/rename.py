@@ -57,9 +57,8 @@ def plan_rename(
 
     new = {node: replace_prefix(node.name) for node in _choose(graph, only, held) if node.name}
     stored = {}
-    if (
-        strip_prefix or kept
-    ):  # a prefix alone is added to the other names of a node without being told
+    # A prefix alone is added to the other names of a node without being told
+    if strip_prefix or kept:
         for node in (node for node in new if node.details.outputs):
             outputs = tuple(map(replace_prefix, node.details.outputs))
             stored[node] = StoredNames(outputs, replace_prefix(node.details.label))
@@ -216,9 +215,8 @@ def set_names(
     new_names = [names.get(node, node.name) for node in graph.nodes] + [
         new for _, new in implied_pairs
     ]
-    if not repeats and len(set(new_names)) < len(
-        new_names
-    ):  # without a repeated name nothing collides
+    # Without a repeated name nothing collides
+    if not repeats and len(set(new_names)) < len(new_names):
         pairs = [*zip([node.name for node in graph.nodes], new_names, strict=False), *implied_pairs]
         check_collisions(
             [old for old, new in pairs if old == new],

@@ -113,10 +113,11 @@ def test_stdin_and_stdout_are_files_too(folder: Path) -> None:
     assert run.returncode == 2
     assert b"<stdout>" in run.stderr
     assert contents(folder) == before
+    # One device, and no file that could be lost
     with (
         open(os.devnull, "rb") as null,
         open(os.devnull, "ab") as out,
-    ):  # one device, and no file that could be lost
+    ):
         run = subprocess.run([*COMMAND, "format", "lenet", "-o", "/dev/null"], stdin=null, stdout=out, cwd=folder,
                              stderr=subprocess.PIPE, env=environment(), check=False)  # fmt: skip
     assert run.returncode == 0

@@ -122,9 +122,8 @@ def computed(corpus: Path, stem: str, folder: Path) -> tuple[list[Any], list[str
     path = folder / f"{stem}.{os.getpid()}.onnx"
     export(source, path, feeds=feeds, as_input=inputs, verify=False)
     heads = [(entry.node, entry.index) for entry in ready.part.heads if not entry.node.is_variable]
-    if not executor.notes and len(set(heads)) == len(
-        ready.part.heads
-    ):  # others are outputs of nodes that only a file needs
+    # Others are outputs of nodes that only a file needs
+    if not executor.notes and len(set(heads)) == len(ready.part.heads):
         assert_same_model(path, translate_part(engine.parts[0]))
     path.unlink()
     return list(outputs), list(executor.notes)

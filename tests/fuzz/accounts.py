@@ -207,9 +207,8 @@ class Renaming:
         for node in list_nodes(graph):
             before = list_texts(node, 2)
             _rename_node(node, self.names)
-            if (
-                node.text(3) and list_texts(node, 2) != before
-            ):  # a node that is tied to itself stays as it is
+            # A node that is tied to itself stays as it is
+            if node.text(3) and list_texts(node, 2) != before:
                 node.set_text(3, self.label(node.text(3)))
             twin = made.get(tuple(list_texts(node, 2)))
             if twin is not None and self._has_number(node.text(3), twin.text(3), labels):

@@ -351,9 +351,8 @@ def _judge_killed(injector: Injector, reference: Reference, files: dict[str, byt
         code != reference.code
         or {n: d for n, d in again.items() if not is_temporary(n)} != reference.after
     ):
-        if not reference.command.startswith(
-            "check"
-        ):  # it fixes what is not fixed yet, and reports the rest
+        # It fixes what is not fixed yet, and reports the rest
+        if not reference.command.startswith("check"):
             wrong.append(f"killed: the next run ends with {code} and other files")
     elif any(map(is_temporary, again)) and not reference.command.startswith("check"):
         wrong.append(

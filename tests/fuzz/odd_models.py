@@ -130,9 +130,8 @@ def _make_calls(chance: random.Random) -> ModelProto:
         node = helper.make_node(
             "If", ["flag"], ["y"], f"if{level}", then_branch=body, else_branch=body
         )
-        if (
-            level > 8 and len(node.SerializeToString()) > 1 << 16
-        ):  # rewriting takes time in proportion
+        # Rewriting takes time in proportion
+        if level > 8 and len(node.SerializeToString()) > 1 << 16:
             break
     ends = [
         helper.make_tensor_value_info("x", 1, [2]),

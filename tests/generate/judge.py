@@ -244,9 +244,8 @@ class _Judge:
             if "error" not in answer:
                 self._add("graph", "inference", f"refused: {error}")
             return
-        if (
-            "error" in answer
-        ):  # MXNet's rules refuse shapes that they need and that are not known yet
+        # MXNet's rules refuse shapes that they need and that are not known yet
+        if "error" in answer:
             self.counts["inference that MXNet refuses"] += 1
             return
         heads = [(self.graph.nodes[h[0]], h[1]) for h in self.model.document["heads"]]

@@ -339,9 +339,8 @@ def transcribe(run: Callable[[list[str]], tuple[int, str]]) -> str:
 
     URLs are refused as without the extra ``remote``: nothing is asked of any server.
     """
-    with (
-        pytest.MonkeyPatch.context() as patch
-    ):  # of this one name: others that are imported meanwhile stay
+    # Of this one name: others that are imported meanwhile stay
+    with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "fsspec", None)
         return _transcribe(run)
 

@@ -98,9 +98,8 @@ def check_gradients(
         narrowest = next(kind for kind in RTOL if any(x.dtype == kind for x in inputs))
         for i, want in wanted.items():
             got = np.zeros(want.shape) if found[i] is None else found[i]
-            if (
-                case["op"] == "CTCLoss" and i == 0
-            ):  # for a label that is too long MXNet leaves what the memory held
+            # For a label that is too long MXNet leaves what the memory held
+            if case["op"] == "CTCLoss" and i == 0:
                 possible = kept[f"{number}_out0"] != 0
                 got, want = got[:, possible], want[:, possible]
             tolerance = tolerance_of_sums(

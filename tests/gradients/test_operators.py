@@ -128,9 +128,8 @@ def sound(case: dict[str, Any]) -> bool:
         return False
     if op.startswith(RECORDED_SMOOTH):
         return True
-    if (
-        op == "softmax_cross_entropy"
-    ):  # where a probability is below 1e-8 the output is held, the gradient is not
+    # Where a probability is below 1e-8 the output is held, the gradient is not
+    if op == "softmax_cross_entropy":
         return all(spec.get("scale", 1) < 10 for spec in case["inputs"])
     for i, spec in enumerate(case["inputs"]):
         if i not in PLACES.get(op, ()) and (

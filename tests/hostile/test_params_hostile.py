@@ -107,11 +107,12 @@ def test_shapes_beyond_the_file(tmp_path: Path, magic: int, dims: tuple[int, ...
 def test_shapes_beyond_the_file_in_the_oldest_form_and_in_sparse_parts(tmp_path: Path) -> None:
     refused(tmp_path / "x", build.container([build.v0(((1 << 32) - 1,) * 3, data=b"")]))
     sparse = bytearray(build.row_sparse((6, 2), [1, 4], build.floats(1, 2, 3, 4)))
+    # Both stored dimensions and the number of indices; no bytes hang on the dense shape
     for place in (
         12,
         20,
         68,
-    ):  # both stored dimensions and the number of indices; no bytes hang on the dense shape
+    ):
         spoiled = bytearray(sparse)
         struct.pack_into("<q", spoiled, place, 1 << 55)
         refused(tmp_path / "x", build.container([bytes(spoiled)], ["a"]))

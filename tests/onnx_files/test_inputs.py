@@ -259,11 +259,12 @@ def list_shapes(report: gs.Report) -> list[tuple[int, ...]]:
 
 def test_every_set_of_a_folder_is_a_round(tmp_path: Path) -> None:
     path, folder = adder(tmp_path), tmp_path / "sets"
+    # The name, the place and both orders of the files are those of ONNX's own sets
     for number in (
         0,
         2,
         10,
-    ):  # the name, the place and both orders of the files are those of ONNX's own sets
+    ):
         write_tensor(folder / f"test_data_set_{number}" / "input_1.pb", ones(1))
         write_tensor(
             folder / f"test_data_set_{number}" / "input_0.pb",

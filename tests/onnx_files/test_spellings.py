@@ -155,7 +155,6 @@ def test_a_constant_that_moved_is_not_equal(seed: int, tmp_path: Path) -> None:
         onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
         for model in models
     ]
-    if (
-        np.abs(values[0] - values[1]).max() > 1e-4 * np.abs(values[0]).max()
-    ):  # a Relu may hide it wherever it is
+    # A Relu may hide it wherever it is
+    if np.abs(values[0] - values[1]).max() > 1e-4 * np.abs(values[0]).max():
         assert compare(tmp_path, *models).outcome in ("not equal", "not proved")

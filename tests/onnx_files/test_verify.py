@@ -351,9 +351,8 @@ def test_branches_that_compute_no_drawn_numbers_are_judged_by_their_structure(
         report = gs.verify(tmp_path / f"{mode}.onnx", prefixes="b_")
         assert report
         assert report.verdict == "STRUCTURE EQUAL: b_ and the original, values not compared"
-        with pytest.raises(
-            gs.GraphshareError, match="Invalid input shape"
-        ):  # sizes that a user chose are no drawn ones
+        # Sizes that a user chose are no drawn ones
+        with pytest.raises(gs.GraphshareError, match="Invalid input shape"):
             gs.verify(tmp_path / f"{mode}.onnx", prefixes="b_", shapes={"x": (1, 1, 10)})
     changed = gs.load(tmp_path / "copy.onnx").with_params({"b_w": np.zeros((1, 1, 900), "float32")})
     assert not gs.verify(changed, prefixes="b_")

@@ -260,10 +260,11 @@ def test_one_part_for_each_head_on_the_same_parameters(
     )
     lists = oracle.known("lists", path=str(tmp_path / "g.json"))
     whole_lists = oracle.known("lists", path=str(model.graph))
+    # Each once; a prefix is left where one head alone has a parameter
     for kind in (
         "arguments",
         "auxiliary_states",
-    ):  # each once; a prefix is left where one head alone has a parameter
+    ):
         assert sorted(re.sub(r"^p\d-", "", name) for name in lists[kind]) == sorted(
             whole_lists[kind]
         )

@@ -117,10 +117,11 @@ def variations(parameter: Parameter) -> Iterator[str]:
         yield from ("True", "False")
     elif kind.removesuffix("?") in ("int", "int64", "uint", "uint64"):
         yield from ("0", "1", "3")
+        # MXNet takes a negative count for a huge one
         if parameter.name not in (
             *COUNTS,
             "sections",
-        ):  # MXNet takes a negative count for a huge one
+        ):
             yield from ("-1", "1000")
     elif kind.removesuffix("?") in ("float", "double"):
         yield from ("0", "-1", "1.5")

@@ -94,9 +94,8 @@ def test_a_prefix_that_comes_and_goes_leaves_every_byte(
         return
     there = read_symbol(written(plan_rename(graph, prefix="x~~").graph))
     assert [n.name for n in there.nodes] == [n.name and "x~~" + n.name for n in graph.nodes]
-    if layout.startswith(
-        "mxnet"
-    ):  # what a program has written with its own escapes is given those that MXNet reads
+    # What a program has written with its own escapes is given those that MXNet reads
+    if layout.startswith("mxnet"):
         assert written(plan_rename(there, strip_prefix="x~~").graph) == data
     rewrite = plan_rename(graph, prefix="x~~")
     model = Checkpoint(

@@ -115,10 +115,11 @@ def test_every_command_lists_the_same_models(command: str, models: Path) -> None
 @pytest.mark.parametrize("command", EVERY)
 def test_every_command_lists_the_same_models_of_a_web_server(command: str, models: Path) -> None:
     (models / ".hidden.onnx").unlink()
+    # No space: what a listing says of it is another matter
     for name in (
         "newest torn",
         "newest sound",
-    ):  # no space: what a listing says of it is another matter
+    ):
         for path in (models / "sub").glob(f"{name}*"):
             path.unlink()
     expected = [name for name in MODELS if "newest" not in name]

@@ -209,9 +209,8 @@ def _is_open(model: str, command: str, how: str) -> bool:
     """Whether a command takes a spelling at all."""
     if command == "params list":  # an MXNet model has its parameters in another file
         return model == "onnx"
-    if (
-        command == "foreach"
-    ):  # it names the models of its pattern, and finds their parameters by MXNet's names
+    # It names the models of its pattern, and finds their parameters by MXNet's names
+    if command == "foreach":
         return not how.startswith("stdin") and (model, how) != ("mxnet", "other suffix")
     return True
 

@@ -15,9 +15,8 @@ from graphshare.text.format import format_count
 )
 def find(context: CheckContext) -> Violations:
     """Yield lists that disagree with the nodes."""
-    for steps, graph in (
-        context.documents if context.has_graph else ()
-    ):  # other ids are GS101 and GS107
+    # Other ids are GS101 and GS107
+    for steps, graph in context.documents if context.has_graph else ():
         variables = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE_OP]
         listed = graph["arg_nodes"]
         if listed != variables:

@@ -26,9 +26,8 @@ def find(context: CheckContext) -> Violations:
     """Yield nodes of such operators."""
     for steps, node in context.operators():
         if not context.facts(node).registered and node.op != "Custom":
-            if (
-                lookup(f"_contrib_{node.op}") is not None
-            ):  # MultiBoxPrior had no prefix before MXNet 1.0
+            # MultiBoxPrior had no prefix before MXNet 1.0
+            if lookup(f"_contrib_{node.op}") is not None:
                 hint = f"MXNet 1.9.1 has it under the name '_contrib_{node.op}'"
             elif find_kernel(node.op) is not None:
                 hint = "graphshare computes it, MXNet 1.9.1 does not load it"

@@ -134,9 +134,8 @@ def command(
         return _show_fixes(targets, checked)
     # A new baseline has all findings, known ones too.
     known = None if write_baseline else baseline or checked.config.baseline or None
-    with (
-        OutputTransaction() as stage
-    ):  # the fixed files and the report or baseline are written atomically
+    # The fixed files and the report or baseline are written atomically
+    with OutputTransaction() as stage:
         with collect_read_files() as paths:
             report = check_files(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
         inputs = [

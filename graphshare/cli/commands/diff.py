@@ -267,9 +267,8 @@ def _graph_findings(graph: GraphDiff, left: str, right: str) -> Iterator[Finding
 
 def _parameter_findings(difference: Difference, right: str) -> Iterator[Finding]:
     if difference.parameters:
-        for _, text in [*format_parameter_diff(difference.parameters)][
-            :-1
-        ]:  # the last line counts them
+        # The last line counts them
+        for _, text in [*format_parameter_diff(difference.parameters)][:-1]:
             yield _finding("parameter", " ".join(text.split()), right)
 
 

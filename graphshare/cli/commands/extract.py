@@ -97,9 +97,8 @@ def command(
         counts = " and ".join(
             f"{kept[what]} of {format_count(count, what)}" for what, count in whole.items()
         )
-        if (
-            branch is not None
-        ):  # its nodes come from a body, and the whole graph does not count them
+        # Its nodes come from a body, and the whole graph does not count them
+        if branch is not None:
             counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of the branch"
         say(
             f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}"

@@ -108,9 +108,8 @@ class Upload:
         restored.
         """
         if self.is_placed and not self.existed:
-            with contextlib.suppress(
-                Exception
-            ):  # a plug-in; the caller reports that it is still there
+            # A plug-in; the caller reports that it is still there
+            with contextlib.suppress(Exception):
                 self._place.filesystem.rm_file(self._place.path)
                 return True
         return not self.is_placed

@@ -126,9 +126,8 @@ def _change(own: str, old: str, new: str, texts: JsonWriter) -> str:
     """Change ``own``, the text of a value, as ``old`` changed to ``new`` in one layout."""
     if own.startswith('"'):
         return _change_string(own, json.loads(new, strict=False), texts)
-    if own.startswith("[") and _ID.sub("[", old) == _ID.sub(
-        "[", new
-    ):  # lists of entries that differ in ids
+    # Lists of entries that differ in ids
+    if own.startswith("[") and _ID.sub("[", old) == _ID.sub("[", new):
         pairs = zip(_ID.finditer(old), _ID.finditer(new), strict=True)
         changes = iter([None if a[2] == b[2] else b[2] for a, b in pairs])
         return _ID.sub(lambda match: match[1] + (next(changes) or match[2]), own)

@@ -110,9 +110,8 @@ class _NodeReader:
         return self.maps[tuple(attrs.items())]
 
     def _extra(self, record: dict[str, Any], shape: _Shape) -> Mapping[str, Any]:
-        if shape.extra == (
-            "backward_source_id",
-        ):  # every node of a 2015 file has it, nearly always -1
+        # Every node of a 2015 file has it, nearly always -1
+        if shape.extra == ("backward_source_id",):
             return self.maps[(("backward_source_id", record["backward_source_id"]),)]
         document.check_nesting(record[key] for key in shape.extra)
         return freeze({key: record[key] for key in shape.extra})

@@ -340,9 +340,8 @@ class _Scope:
 
     def _capture(self, around: Entry, name: str) -> Entry:
         messages = NO_MESSAGES if self.messages is None else self.messages.list_messages((name,))
-        if messages is not NO_MESSAGES and self.defines(
-            name
-        ):  # the name is redefined after the capture: messages describe the later value
+        # The name is redefined after the capture: messages describe the later value
+        if messages is not NO_MESSAGES and self.defines(name):
             messages = NO_MESSAGES
         stored = None if messages is NO_MESSAGES else Stored(messages)
         details = NodeDetails("", (name,), holds_value=False, stored=stored)
@@ -379,9 +378,8 @@ class _GraphReader:
         )
         nodes, placed = self._read_variables(lists, scope, by_name, home), 0
         for node in self.read_operators(lists.nodes, scope, by_name, home):
-            if (
-                home is None and len(self.lifted) > placed
-            ):  # lifted weights go before the operator that contains their bodies
+            # Lifted weights go before the operator that contains their bodies
+            if home is None and len(self.lifted) > placed:
                 nodes += self.lifted[placed:]
                 placed = len(self.lifted)
             # A Constant lifted to the main graph is not a node of its body.

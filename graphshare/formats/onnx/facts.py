@@ -167,9 +167,8 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
     if place.path or span.size > largest or place.code not in _FORMS:
         return dtype, place.shape, None
     data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
-    if (
-        len(data) != element_count(place.shape) * width
-    ):  # a field of another dtype may have any number of bytes
+    # A field of another dtype may have any number of bytes
+    if len(data) != element_count(place.shape) * width:
         message = f"a tensor has {format_count(len(data), 'byte')} of data; its shape and dtype need a different number"
         raise WireError(message, span.start)
     return (

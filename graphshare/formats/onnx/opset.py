@@ -167,9 +167,8 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
         (number, _raise_function(span, version) if number == FUNCTION else span)
         for number, span in source.fields
     ]
-    if (
-        source.ir_version < FIRST_CONSTANTS
-    ):  # before, initializers that the converter adds would have to be inputs
+    # Before, initializers that the converter adds would have to be inputs
+    if source.ir_version < FIRST_CONSTANTS:
         ir_version = Message()
         ir_version.add_integer(1, FIRST_CONSTANTS)
         fields = [(1, keep_message(ir_version)), *(field for field in fields if field[0] != 1)]

@@ -432,9 +432,8 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
     for graph, functions in zip(graphs, models, strict=True):
         contents = {key: function.span.read() for key, function in functions.items()}
         names = _choose_names(functions, contents, taken, used)
-        for key in (
-            functions.keys() - names.keys()
-        ):  # a function that calls a renamed one has different bytes
+        # A function that calls a renamed one has different bytes
+        for key in functions.keys() - names.keys():
             taken[key] = (
                 contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
             )

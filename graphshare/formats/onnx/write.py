@@ -334,9 +334,8 @@ class _GraphWriter:
             (name,) = self._names.list_outputs(node)
             rank = stored.tensor.rank if node in self._names.weights else _rank_tensor(stored)
             tensor: bytes | Blob | Message
-            if (
-                stored.node is not None
-            ):  # a Constant of a body; the main graph shares it between several bodies
+            # A Constant of a body; the main graph shares it between several bodies
+            if stored.node is not None:
                 tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor, name)
             elif stored.is_sparse:
                 tensor = rename_sparse(stored.tensor, name)

@@ -501,9 +501,8 @@ class Cast:
             values = np.frombuffer(piece, stored)
             if dtype == "bfloat16":  # its bits are the upper half of the float32 of the same value
                 values = (values.astype("<u4") << np.uint32(16)).view("<f4")
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # an overflow is counted, and NaN may signal
+            # An overflow is counted, and NaN may signal
+            with np.errstate(over="ignore", invalid="ignore"):
                 new = values.astype(target.newbyteorder("<"))
             # A wider dtype holds every finite number of a narrower one.
             if target.itemsize < values.itemsize:

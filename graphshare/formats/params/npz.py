@@ -131,9 +131,8 @@ class Npz(ParameterFormat):
             try:
                 with archive.open(members[record.offset]) as stream:
                     read_npy_header(stream)
-                    while chunk := stream.read(
-                        CHUNK
-                    ):  # the read at the end makes zipfile compare the checksum
+                    # The read at the end makes zipfile compare the checksum
+                    while chunk := stream.read(CHUNK):
                         left -= len(chunk)
                         yield chunk
             except _read_errors() as error:

@@ -74,9 +74,8 @@ class Pdiparams(ParameterFormat):
         if len(start) <= _HEADER.size or any(start[: _U32.size]):
             return False
         (levels,) = _U64.unpack_from(start, _U32.size)
-        if (
-            not levels
-        ):  # zeros alone may be anything: a description with the tag of its dtype follows them
+        # Zeros alone may be anything: a description with the tag of its dtype follows them
+        if not levels:
             return _HEADER.unpack_from(start)[2] == 0 and start[_HEADER.size] == 8
         return bool(
             levels <= _MAX_LEVELS

@@ -44,9 +44,8 @@ def measure_array(
         values = reader.read_sparse(record).values.reshape(-1)
         rows, stored = iter([values]), int(values.size)
     moments = _Moments()
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # a file may hold any bits, signalling NaN among them
+    # A file may hold any bits, signalling NaN among them
+    with np.errstate(over="ignore", invalid="ignore"):
         for row in rows:
             moments.add(row.astype(np.float64))
     if stored is not None and total > stored:

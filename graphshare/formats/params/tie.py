@@ -150,9 +150,8 @@ def plan_retie(
             metadata[name].pop(array.name, None)
         if how == "tie":
             weight_map.pop(array.name, None)
-            if (
-                array.name in folder.shards[home].entries
-            ):  # else the shard would be written again for it
+            # Else the shard would be written again for it
+            if array.name in folder.shards[home].entries:
                 metadata[home][array.name] = array.kept
         else:
             shards[home][array.name] = entry

@@ -226,9 +226,8 @@ def scalar_forward(word: str, reverse: bool) -> Forward:
     function = ARITHMETIC[word]
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        if (
-            x.dtype.kind == "f"
-        ):  # the common case: dtype names and conversions cost more than a small kernel
+        # The common case: dtype names and conversions cost more than a small kernel
+        if x.dtype.kind == "f":
             data, number = x, np.asarray(attrs["scalar"], x.dtype)
         else:
             data = convert(x, result_type(attrs, str(x.dtype)))

@@ -249,9 +249,8 @@ def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array
         float(np.float32(x.max()) * unit),
     )
     reach = max(abs(ends[0]), abs(ends[1]))
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # nothing represents a range of 0: infinities and NaN
+    # Nothing represents a range of 0: infinities and NaN
+    with np.errstate(divide="ignore", invalid="ignore"):
         scaled = x.astype(np.float32) * (unit * (np.float32(ENDS[dtype][1]) / np.float32(reach)))
     return round_to(scaled, dtype), range_end(0 if dtype == "uint8" else -reach), range_end(reach)
 

@@ -58,10 +58,11 @@ def read_np_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
 
 
 def _axis_set(axes: Sequence[int], rank: int) -> set[int]:
+    # An array without axes may be reduced along its first
     if not rank and tuple(axes) in (
         (0,),
         (-1,),
-    ):  # an array without axes may be reduced along its first
+    ):
         return set()
     distinct = {normalize_axis(axis, rank) for axis in axes}
     if len(distinct) < len(axes):

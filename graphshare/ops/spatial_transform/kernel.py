@@ -41,9 +41,8 @@ def sample_clamped(x: Array, rows: Array, columns: Array) -> Array:
 
 def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
     """Return each pixel's x, y (-1 to 1 inclusive) and 1: ``(3, H*W)``."""
-    with np.errstate(
-        all="ignore"
-    ):  # a single pixel has no distance to the next, and becomes NaN as in MXNet
+    # A single pixel has no distance to the next, and becomes NaN as in MXNet
+    with np.errstate(all="ignore"):
         x = -1 + np.arange(width) * np.divide(2, width - 1)
         y = -1 + np.arange(height) * np.divide(2, height - 1)
     return np.asarray(

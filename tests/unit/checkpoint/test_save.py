@@ -153,9 +153,8 @@ def test_a_stem_names_the_parameters_of_the_same_epoch(
 def test_a_time_limit_does_not_end_what_is_written(lenet: gs.Checkpoint, tmp_path: Path) -> None:
     """The answer is there; a process that ends in the middle would leave new files beside old ones."""
     with time_limit(600):
-        with (
-            ThreadPoolExecutor() as pool
-        ):  # another thread has no limit, and leaves that of the main one alone
+        # Another thread has no limit, and leaves that of the main one alone
+        with ThreadPoolExecutor() as pool:
             pool.submit(gs.save, lenet, tmp_path / "other").result()
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
         gs.save(lenet, tmp_path / "same")

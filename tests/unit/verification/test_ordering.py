@@ -43,9 +43,8 @@ def test_nearly_equal_scores_may_swap_places(monkeypatch: pytest.MonkeyPatch) ->
     assert report.proof.verdict.endswith("; order (argsort) on the model's own inputs")
     assert report.proof.describe()["by_inputs"] == ["order (argsort)"]
     monkeypatch.setattr(onnx_export, "judge_by_inputs", lambda *others: (others[3], []))
-    with pytest.raises(
-        DisprovedError, match="order_output"
-    ):  # or the model would not show what the rule is for
+    # Or the model would not show what the rule is for
+    with pytest.raises(DisprovedError, match="order_output"):
         gs.export(ranking(), shapes=SHAPE)
 
 
