@@ -73,13 +73,17 @@ class MapFile(ShortRepr, msgspec.Struct):
     def _summary(self) -> str:
         return f"{quote_name(self.where)}, {format_count(len(self.entries), 'node')}"
 
-    def list_names(self) -> dict[str, str]:
-        """Return the new name of each old name, for a map without ids."""
-        return {
+    def list_names(self, *, inverse: bool = False) -> dict[str, str]:
+        """Return the new name of each old name, or the reverse, for a map without ids.
+
+        Raises InputError if ``inverse`` is asked for and two names have one new name.
+        """
+        pairs = {
             entry.source.name: entry.target.name
             for entry in self.entries
             if entry.target is not None
         }
+        return _inverse(pairs, self.where) if inverse else pairs
 
 
 class NodeFinder:
@@ -175,8 +179,7 @@ def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) ->
     """
     if not map_file.by_name:
         return _by_id(map_file, graph, inverse)
-    pairs = map_file.list_names()
-    return _by_name(_inverse(pairs, map_file.where) if inverse else pairs, graph, map_file.where)
+    return _by_name(map_file.list_names(inverse=inverse), graph, map_file.where)
 
 
 def read_stored_names(
@@ -189,7 +192,7 @@ def read_stored_names(
     if not map_file.by_name:
         return _read_stored_by_id(map_file, graph, inverse)
     stored: dict[Node, StoredNames] = {}
-    pairs = map_file.list_names()
+    pairs = map_file.list_names(inverse=inverse)
     for node, name in names.items():
         if node.op and node.details.outputs:
             image = rename_node(node, name).details
@@ -269,7 +272,7 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
         if node is None:
             message = f"names node {old.id} {old.name!r}, which the graph does not have"
             faults.append(Fault(message, where=where, path=f"$.entries[{i}].{side}"))
-        # Backwards, a node to which two were tied would become two.
+        # Backwards, a node to which two were tied would become two, even if both had one name.
         elif node in names and (inverse or names[node] != new.name):
             faults.append(
                 Fault(f"gives node {old.id} two names", where=where, path=f"$.entries[{i}].{side}")

@@ -135,9 +135,7 @@ def _writes_file(file: ParameterFile | None, format_: ModelFormat) -> bool:
     if file.records:
         return True
     # Start-up: few models have no arrays
-    from graphshare.formats.params.format import (
-        find_format as find_parameter_format,
-    )
+    from graphshare.formats.params.format import find_format as find_parameter_format
 
     return find_parameter_format(file.format).may_be_empty
 
@@ -479,9 +477,7 @@ def _stage_params(
         )
     parts = split_by_origin(file)
     # Start-up: graphs alone need no parameter format
-    from graphshare.formats.params.convert import (
-        stage_params,
-    )
+    from graphshare.formats.params.convert import stage_params
     from graphshare.formats.params.format import WriteOptions
 
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
@@ -503,9 +499,7 @@ def _stage_params(
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
     """Write arrays as ``.npz`` beside their target; return bytes for stdout."""
     # Start-up: only this path needs it
-    from graphshare.formats.params.array_files import (
-        write_arrays,
-    )
+    from graphshare.formats.params.array_files import write_arrays
     from graphshare.formats.params.format import find_format as find_parameter_format
 
     if target != "-":

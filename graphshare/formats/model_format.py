@@ -286,9 +286,7 @@ class ModelFormat(ABC):
             SelfCheckError: it does not read back as that graph.
         """
         # Start-up: what only reads needs no writer
-        from graphshare.formats.read_back import (
-            stage_file,
-        )
+        from graphshare.formats.read_back import stage_file
 
         return stage_file(b"".join(self.encode(graph)), self.read, graph, target, stage)
 
@@ -429,9 +427,7 @@ def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
     )
     if named is not None:
         # Start-up: only files of no format need it
-        from graphshare.formats.wrong_file import (
-            recognize,
-        )
+        from graphshare.formats.wrong_file import recognize
 
         # The reader of symbol files explains files of known kinds better.
         if recognize(file.sample()) is None:

@@ -180,7 +180,7 @@ def _refuse_missing_package(error: ImportError, url: str) -> Fault:
 def find_status(error: BaseException) -> int:
     """Return the status with which a server refused a request; 0 for any other error."""
     status = getattr(error, "status", None)  # aiohttp
-    # Botocore
+    # botocore
     response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
     if status is None and isinstance(response, Mapping):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")

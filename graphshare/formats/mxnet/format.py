@@ -142,9 +142,7 @@ class MxnetFormat(ModelFormat):
 
     def encode(self, graph: Graph) -> Iterable[bytes]:
         # Start-up: what only reads needs no writer
-        from graphshare.formats.mxnet.layout import (
-            write_symbol,
-        )
+        from graphshare.formats.mxnet.layout import write_symbol
 
         return write_symbol(graph)
 
@@ -157,9 +155,7 @@ class MxnetFormat(ModelFormat):
         options: SaveOptions,
     ) -> list[bytes]:
         # Start-up: what only reads needs no writer
-        from graphshare.formats.mxnet.staging import (
-            stage_graph,
-        )
+        from graphshare.formats.mxnet.staging import stage_graph
 
         return stage_graph(graph, target, stage)
 

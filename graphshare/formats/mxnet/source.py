@@ -29,7 +29,7 @@ VERSION = "mxnet_version"
 """The key of the graph's attributes that holds ``["int", major*10000 + minor*100 + patch]``."""
 ATTRIBUTE_KEYS = ("attrs", "attr", "param")
 """The keys under which a node has attributes, by the generation of the file, the newest first."""
-# nodes joined at a time, about 100 KiB of text; the system would take larger pieces back each time
+# Nodes joined at a time, about 100 KiB of text; the system would take larger pieces back each time
 CHUNK = 512
 SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})

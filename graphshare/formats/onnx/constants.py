@@ -28,7 +28,7 @@ FLOAT32, UINT8, INT8, INT32, INT64, STRING, BOOL = 1, 2, 3, 6, 7, 8, 9
 """ONNX's numbers of dtypes."""
 INTEGER_FORMS = {2: "B", 3: "b", 4: "H", 5: "h", 6: "i", 7: "q", 12: "I", 13: "Q"}
 """The letters of struct for integers, by ONNX's number of the dtype."""
-_LARGEST = 1 << 26  # bytes of a dense sparse constant
+_LARGEST = 1 << 26  # bytes of a sparse constant in dense form
 _Elements = tuple[int, tuple[int, ...], bytes]
 """The dtype, the shape and the elements of a tensor."""
 _NUMBERS = {"value_ints": (INT64, INTS, 8), "value_floats": (FLOAT32, FLOATS, 4)}
@@ -43,7 +43,7 @@ def read_stored(stored: Stored) -> Content | None:
 
 
 def read_constant(attributes: Mapping[str, Any]) -> Content | None:
-    """Return a Constant's content, in any form; None if it is not a tensor."""
+    """Return a Constant's content, in any form; None if it is no tensor, or malformed."""
     if len(attributes) != 1:
         return None
     ((name, value),) = attributes.items()

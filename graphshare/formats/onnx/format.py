@@ -140,9 +140,7 @@ class OnnxMeaning(Meaning):
         self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent
     ) -> NormalForm:
         # Start-up: only models that are not alike need it
-        from graphshare.onnx_ops.identities import (
-            OnnxForm,
-        )
+        from graphshare.onnx_ops.identities import OnnxForm
 
         return OnnxForm(graph, table, facts, read)
 
@@ -213,18 +211,14 @@ class OnnxFormat(ModelFormat):
     @property
     def operator_sets(self) -> OperatorSets:
         # Start-up: few models are joined
-        from graphshare.formats.onnx.opset import (
-            OnnxOperatorSets,
-        )
+        from graphshare.formats.onnx.opset import OnnxOperatorSets
 
         return OnnxOperatorSets()
 
     @property
     def pooling(self) -> Pooling:
         # Start-up: few commands read all weights
-        from graphshare.formats.onnx.pool import (
-            OnnxPooling,
-        )
+        from graphshare.formats.onnx.pool import OnnxPooling
 
         return OnnxPooling()
 
@@ -265,9 +259,7 @@ class OnnxFormat(ModelFormat):
 
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
         # Start-up: only what rewrites needs it
-        from graphshare.formats.onnx.accounts import (
-            account,
-        )
+        from graphshare.formats.onnx.accounts import account
 
         return account(graph, origins)
 

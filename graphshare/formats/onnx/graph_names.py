@@ -212,11 +212,8 @@ class GraphNames:
 
     def _find_clashes(self) -> Iterator[str]:
         is_as_read = {name: name == node.details.outputs[0] for node, name in self.captured.items()}
-        # These keep their names
-        file, weights = (
-            get_source(self.graph).file,
-            {self._at_home[node] for node in self.weights},
-        )
+        file = get_source(self.graph).file
+        weights = {self._at_home[node] for node in self.weights}  # these keep their names
         for node in self.nodes:
             for name, old in zip(self._names_of(node), list_read_names(node), strict=False):
                 hides_captured = name in is_as_read and not (is_as_read[name] and name == old)

@@ -31,8 +31,9 @@ class OnnxFile:
     ``held`` are the bytes of a file that cannot be opened again: a pipe, or one unpacked from gzip.
     ``folder`` is the directory of external data; it must exist only with ``seeks_data``. A file
     ``is_own`` if this program is writing it; its data is put in place later, replacing older files.
-    ``sizes`` maps paths of data files to their bytes, and ``missing`` maps absent or short ones to
-    a reason. ``disorder`` is the first fault of nodes that were sorted in memory.
+    ``sizes`` maps paths of data files to their sizes in bytes (None if absent), and ``missing``
+    maps absent or short ones to a reason. ``disorder`` is the first fault of nodes that were sorted
+    in memory.
     """
 
     disorder: Fault | None = None

@@ -24,7 +24,7 @@ from graphshare.ir.terms import shorten
 
 Content = tuple[Hashable, ...]
 MALFORMED = "malformed"
-"""What the content of a value begins with whose bytes are no protobuf of its kind."""
+"""The first item of the content of a value whose bytes are malformed."""
 
 _NAME, _FLOAT, _INT, _STRING, _TENSOR = 1, 2, 3, 4, 5
 _FLOATS, _INTS, _STRINGS, _TENSORS, _DOCUMENTATION = 7, 8, 9, 10, 13

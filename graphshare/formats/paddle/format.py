@@ -83,17 +83,13 @@ class PaddleFormat(ModelFormat):
 
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
         # Start-up: what only reads needs no writer
-        from graphshare.formats.paddle.write import (
-            encode_program,
-        )
+        from graphshare.formats.paddle.write import encode_program
 
         yield encode_program(settle_outputs(graph))
 
     def name_records(self, graph: Graph, file: ParameterFile) -> ParameterFile:
         # Start-up: a graph alone needs no parameters
-        from graphshare.formats.paddle.parameters import (
-            name_records,
-        )
+        from graphshare.formats.paddle.parameters import name_records
 
         return name_records(graph, file)
 

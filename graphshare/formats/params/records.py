@@ -99,10 +99,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     surrogates (``surrogateescape``) are bytes that are not UTF-8. ``shape`` and ``dtype`` are None
     for an array that was never filled. ``layout`` is the form of the record: ``V0`` to ``V3`` in
     ``.params``, ``npy`` in ``.npz``, else the format. ``offset`` and ``size`` span the whole record
-    with its header; ``data_offset`` is None for a compressed member, ``data_size`` excludes the
-    sparse parts. ``storage_shape`` is the shape of a sparse array's stored values. ``tied_to``
-    names the record that has the bytes. ``origin`` is set if the bytes are outside of the file.
-    ``stated`` is the dtype and shape in an ONNX file of elements that are listed as bytes.
+    with its header; ``data_offset`` is None if the file has the data in another form (a compressed
+    member), ``data_size`` excludes the sparse parts. ``storage_shape`` is the shape of a sparse
+    array's stored values. ``tied_to`` names the record that has the bytes. ``origin`` is set if the
+    bytes are outside of the file. ``stated`` is the dtype and shape in an ONNX file of elements
+    that are listed as bytes.
     """
 
     key: str | None
@@ -129,6 +130,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def name(self) -> str:
+        """The key without ``arg:`` or ``aux:``; empty in a list without names."""
         return split_key(self.key or "")[1]
 
     @property

@@ -58,7 +58,7 @@ def count_in_bins(
 ) -> list[int]:
     """Count the finite numbers of a dense array in ``bins`` equal parts of its range, lowest first.
 
-    Sparse arrays, and arrays of one number, have none.
+    Sparse arrays, and arrays whose finite numbers are all equal, have none.
     """
     low, high = statistics.min, statistics.max
     if record.storage != "default" or low is None or high is None or not 0 < high - low < np.inf:

@@ -368,6 +368,17 @@ def test_a_map_names_any_value_and_has_an_inverse(path: Path, tmp_path: Path) ->
     assert (tmp_path / "back.onnx").read_bytes() == path.read_bytes()
 
 
+def test_a_plain_map_that_exchanges_names_has_an_inverse(path: Path, tmp_path: Path) -> None:
+    there, back, names = tmp_path / "there.onnx", tmp_path / "back.onnx", tmp_path / "names.json"
+    names.write_text('{"left": "right", "right": "z", "z": "left", "mm": "h", "h": "mm"}')
+    gs.save(gs.rename(gs.load(path), map=names), there)
+    outputs = {node.op_type: list(node.output) for node in onnx.load(there).graph.node}
+    assert (outputs["Split"], outputs["Concat"]) == (["right", "z"], ["left"])
+    assert (outputs["MatMul"], outputs["Add"]) == (["h"], ["mm"])
+    gs.save(gs.rename(gs.load(there), map=names, inverse=True), back)
+    assert back.read_bytes() == path.read_bytes()
+
+
 def test_a_prefix_of_all_names_is_replaced(path: Path, tmp_path: Path) -> None:
     first, second, direct = (tmp_path / name for name in ("a.onnx", "b.onnx", "c.onnx"))
     gs.save(gs.rename(gs.load(path), prefix="net1/"), first)

@@ -131,7 +131,7 @@ def test_every_tensor_is_listed_with_its_operator(tmp_path: Path) -> None:
         ("j", 72, False),
     ]
     assert sorted(found[:4], key=lambda each: each[1]) == in_graph
-    # Protobuf may write fields in any order
+    # protobuf may write fields in any order
     assert sorted(found[4:], key=lambda each: each[1]) == apart
     assert [(each.name, each.place.start) for each in list_outside_graph(graph)] == [
         each[:2] for each in found[4:]

@@ -79,5 +79,5 @@ def test_bfloat16_has_steps_of_its_own(tmp_path: Path) -> None:
             across_dtypes=True,
         )
         assert found.across == {"bfloat16": 1}
-        # Of which the smallest numbers are further from bfloat16 than its steps
+        # The smallest numbers of float16 are further from bfloat16 than its steps
         assert bool(found) == (dtype == "f2")

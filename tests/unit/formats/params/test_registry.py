@@ -123,7 +123,7 @@ def test_a_magic_number_decides_before_a_format_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x"
-    # Safetensors would read a header length and a brace
+    # safetensors would read a header length and a brace
     path.write_bytes(b"PLAI\x20\0\0\0{" + b" " * 40)
     monkeypatch.setattr(Plain, "starts", (b"PLAI",))
     with open_source(path, endings=()) as source:
