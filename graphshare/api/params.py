@@ -16,12 +16,7 @@ from graphshare.checkpoint.load import (
 )
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.paths import (
-    UsedFile,
-    base_name,
-    place_output,
-    refuse_inputs_as_outputs,
-)
+from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inputs_as_outputs
 from graphshare.formats.model_format import Operation, require
 from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
 from graphshare.formats.params.convert import (
@@ -100,10 +95,7 @@ def convert(
     plan = plan_conversion(file, format_, as_names(select), tie, as_names(leave_out))
     if graph is not None:
         # Shapes need numpy, other conversions do not
-        from graphshare.api.block_names import (
-            name_for_blocks,
-            name_for_graph,
-        )
+        from graphshare.api.block_names import name_for_blocks, name_for_graph
 
         nodes = as_checkpoint(graph).graph
         require(nodes, Operation.PARAMETER_FILE, what="`graph`")

@@ -12,12 +12,7 @@ from graphshare.checkpoint.load import Names, StrPath, as_names, find_params
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on, split_by_origin
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.paths import (
-    UsedFile,
-    base_name,
-    place_output,
-    refuse_inputs_as_outputs,
-)
+from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inputs_as_outputs
 from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.format import WriteOptions, choose_format, read_index
 from graphshare.formats.params.records import ParameterFile, select_keys

@@ -11,12 +11,7 @@ from graphshare.checkpoint.load import Names, StrPath, as_names
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.atomic import OutputTransaction, make_folder, refusing_links
 from graphshare.files.leftovers import TEMPORARY_START
-from graphshare.files.paths import (
-    base_name,
-    is_folder,
-    is_snapshot,
-    list_names,
-)
+from graphshare.files.paths import base_name, is_folder, is_snapshot, list_names
 from graphshare.formats.model_names import CONFIG
 from graphshare.formats.params.shards import read_shard_folder, require_sound
 from graphshare.formats.params.tie import (

@@ -263,9 +263,7 @@ def measure_params(
         RefusedError: a pattern matches nothing; ``time_limit`` has passed.
     """
     # Start-up: `show` needs no numpy
-    from graphshare.formats.params.statistics import (
-        measure_array,
-    )
+    from graphshare.formats.params.statistics import measure_array
 
     with resource_limits(None, time_limit):
         file = index_params(path, epoch=epoch)

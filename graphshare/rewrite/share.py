@@ -75,9 +75,7 @@ def share_by_plan(
     reshaping = None
     if reshaped:
         # Start-up: few ties are of two shapes
-        from graphshare.onnx_ops.transposed import (
-            tie_reshaped,
-        )
+        from graphshare.onnx_ops.transposed import tie_reshaped
 
         images = rewrite.branches[0].images
         # A second rewrite, because it adds operators that a run has to prove.

@@ -210,9 +210,7 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     def _list_nodes(self, graph: Graph) -> Iterator[str]:
         if self._flags & {*_OUTPUTS}:
             # Start-up: only this path needs it
-            from graphshare.analysis.name_lists import (
-                internals,
-            )
+            from graphshare.analysis.name_lists import internals
 
             operators = [node for node in graph.nodes if not node.is_variable]
             yield from (name for name, _ in internals(operators))
@@ -240,10 +238,7 @@ def _graph(source: str | None) -> Graph | None:
     if source is None or source == "-":
         return None
     # Start-up: only this path needs it
-    from graphshare.checkpoint.load import (
-        find_by_stem,
-        read_graph,
-    )
+    from graphshare.checkpoint.load import find_by_stem, read_graph
 
     if is_url(source):
         return None  # a request for each key press would be slow

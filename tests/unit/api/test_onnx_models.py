@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -375,6 +376,19 @@ def test_a_plain_map_that_exchanges_names_has_an_inverse(path: Path, tmp_path: P
     outputs = {node.op_type: list(node.output) for node in onnx.load(there).graph.node}
     assert (outputs["Split"], outputs["Concat"]) == (["right", "z"], ["left"])
     assert (outputs["MatMul"], outputs["Add"]) == (["h"], ["mm"])
+    gs.save(gs.rename(gs.load(there), map=names, inverse=True), back)
+    assert back.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_plain_map_of_values_has_an_inverse(path: Path, tmp_path: Path, seed: int) -> None:
+    graph = onnx.load(path).graph
+    values = {name for node in graph.node for name in (*node.input, *node.output) if name}
+    old, new = sorted(values), sorted(values)
+    random.Random(seed).shuffle(new)
+    there, back, names = tmp_path / "there.onnx", tmp_path / "back.onnx", tmp_path / "names.json"
+    names.write_text(json.dumps(dict(zip(old, new, strict=True))))
+    gs.save(gs.rename(gs.load(path), map=names), there)
     gs.save(gs.rename(gs.load(there), map=names, inverse=True), back)
     assert back.read_bytes() == path.read_bytes()
 
