@@ -112,10 +112,7 @@ def _list_other_forms(
 ) -> Iterator[Candidates]:
     """Yield ONNX parameters of equal bytes and other shapes, and tables with their transposes."""
     # Start-up: few models are ONNX models
-    from graphshare.onnx_ops.transposed import (
-        LEAST,
-        find_tables,
-    )
+    from graphshare.onnx_ops.transposed import LEAST, find_tables
 
     records = params.by_key()
     alike: dict[str, list[list[Node]]] = {}
