@@ -252,7 +252,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument(
         "names", nargs="*", metavar="NET", help="a part of the names of graphs [all]"
     )

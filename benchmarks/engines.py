@@ -28,7 +28,7 @@ PROOFS = (1, 5)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument(
         "--oracle", default=os.environ.get("GRAPHSHARE_ORACLE"), help="a Python with MXNet 1.9.1"
     )

@@ -206,7 +206,7 @@ def _contents(top: Path) -> dict[str, bytes]:
 
 def main() -> None:
     """Run the benchmarks."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--models", type=int, default=1000, help="graphs of ResNet-50's size")
     parser.add_argument("--small", type=int, default=100_000, help="small graphs")
     parser.add_argument("--rounds", type=int, default=3)

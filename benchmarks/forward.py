@@ -145,7 +145,7 @@ def image_for(shape: tuple[int, ...], directory: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("stem")
     parser.add_argument("--shape", default="1,3,224,224")
     parser.add_argument("--oracle", help="a Python with MXNet 1.9.1")

@@ -197,7 +197,7 @@ def their_network(repeat: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0] if __doc__ else None)
     parser.add_argument("--oracle", help="a Python with MXNet")
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--threads", default="2")

@@ -269,7 +269,7 @@ def format_table(table: dict[str, dict[str, Cell]], readers: Sequence[str]) -> s
 
 def main() -> None:
     """Export, read and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--cache", type=Path, default=Path("readers"), metavar="DIR")
     parser.add_argument("--only", default="", metavar="TEXT", help="graphs with this in their name")
     parser.add_argument("--reader", choices=READERS, action="append", help="these readers alone")

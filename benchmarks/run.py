@@ -185,7 +185,7 @@ def record(row: Row) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--oracle", default="", help="a Python with MXNet 1.9.1")
     parser.add_argument("--only", choices=BENCHMARKS, action="append", help="repeat for more")
     parser.add_argument(

@@ -96,7 +96,7 @@ def measure_all(options: argparse.Namespace) -> dict[int, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="networks [all]")
     parser.add_argument(
         "--oracle", default=os.environ.get("GRAPHSHARE_ORACLE"), help="a Python with MXNet 1.9.1"

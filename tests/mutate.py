@@ -174,7 +174,7 @@ def is_found(mutant: Mutant, tests: list[str], folder: Path, limit: float) -> bo
 
 def main() -> int:
     """Plant a sample of mutants; return 1 where fewer than nine in ten are found."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--package", default="", help="a folder of graphshare/")

@@ -16,7 +16,7 @@ from graphshare.ops.bodies import inner_variables
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Shape
 from graphshare.ops.registry import find_node_kernel, find_signature, visible_outputs
-from graphshare.ops.unification import count_elements
+from graphshare.ops.unification import count_elements, sum_if_known
 
 
 class OperatorTotals(msgspec.Struct):
@@ -81,7 +81,7 @@ def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
         if shape is not None
     }
     inference = infer(graph, shapes, {})
-    return _sum(
+    return sum_if_known(
         [
             multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node])
             for node in inference.nodes
@@ -128,7 +128,7 @@ def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[Layer
 
 
 def _count_numbers(variables: Iterable[Node], inference: Inference) -> int | None:
-    return _sum([count_elements(inference.shapes[variable][0]) for variable in variables])
+    return sum_if_known([count_elements(inference.shapes[variable][0]) for variable in variables])
 
 
 def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
@@ -138,8 +138,8 @@ def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
     for layer in layers:
         total = operators.setdefault(layer.op, OperatorTotals())
         total.nodes += 1
-        total.multiply_adds = _sum([total.multiply_adds, layer.multiply_adds])
-        total.parameters = _sum([total.parameters, layer.parameters])
+        total.multiply_adds = sum_if_known([total.multiply_adds, layer.multiply_adds])
+        total.parameters = sum_if_known([total.parameters, layer.parameters])
     kinds = {node: roles[node].kind for node in inference.nodes if node in roles}
     return Totals(
         parameters=_count_numbers(
@@ -148,12 +148,7 @@ def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
         auxiliary=_count_numbers(
             [node for node, kind in kinds.items() if kind is Kind.AUXILIARY], inference
         ),
-        multiply_adds=_sum([total.multiply_adds for total in operators.values()]),
+        multiply_adds=sum_if_known([total.multiply_adds for total in operators.values()]),
         operators=operators,
         layers=layers,
     )
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None

@@ -46,9 +46,9 @@ class OnnxTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     ``domain``, if any, takes nodes without a translation, with the texts of their attributes.
     ``version`` and ``metadata`` are the model's producer version and properties. Inputs in
-    ``input_dtypes`` are cast from these dtypes; with ``keep_io`` float16 inputs and outputs are
-    float32 outside. With ``is_open`` translations at different sizes have the same nodes, where
-    possible.
+    ``input_dtypes``, by variable name, are cast from these dtypes; with ``keep_io`` float16 inputs
+    and outputs are float32 outside. With ``is_open`` translations at different sizes have the same
+    nodes, where possible.
     """
 
     opset: int
@@ -66,8 +66,8 @@ class Translated(msgspec.Struct, frozen=True, eq=False):
 
     ``names`` are the ONNX names of variables and nodes' values, ``variables`` only of inputs and
     initializers; ``owners`` maps an ONNX node to the node that it is a part of. ``renamed`` pairs
-    the names of inputs, parameters and heads that changed. ``dropped`` are unused variables such as
-    labels, ``custom`` nodes in a custom domain.
+    MXNet's with ONNX's name of inputs, parameters and heads that changed. ``dropped`` are unused
+    variables such as labels, ``custom`` nodes in a custom domain.
     """
 
     graph: Graph

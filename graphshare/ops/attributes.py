@@ -16,7 +16,8 @@ A kind names the C++ type that the text is read into; a question mark means ``dm
 ``floats`` ``doubles``      tuples of numbers; ``doubles?`` may be ``None``
 ``shapes``                  tuples of tuples
 ``enum`` ``enum?``          one of the declared spellings; ``enum?`` also ``None``
-``string`` ``char`` ``ptr`` any text; one character; nothing (files cannot hold it)
+``string`` ``char``         any text; one character
+``ptr``                     nothing (files cannot hold it)
 ==========================  ========================================================================
 
 Streams and ``dmlc::stof`` accept different texts; both are followed character by character.

@@ -85,10 +85,10 @@ def without_axes(shape: Dims, axes: Collection[int]) -> Dims:
     return tuple([size for axis, size in enumerate(shape) if axis not in axes])
 
 
-def add_sizes(sizes: Sequence[Dim]) -> Dim:
-    """Return the sum; None unless all sizes are known."""
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+def sum_if_known(numbers: Sequence[int | None]) -> int | None:
+    """Return the sum; None unless all numbers are known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def output_rule(shape_of: Callable[..., Shape]) -> ShapeRule:

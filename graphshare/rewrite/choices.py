@@ -95,7 +95,7 @@ def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> 
 
 
 def note_unknown_roles(roles: Mapping[Node, Role], mode: ModeOrBatch) -> list[str]:
-    """Return a note on each variable of unknown role; with ``mode`` ``tie``, raise RefusedError."""
+    """Return a note on each variable of unknown role; RefusedError for these with ``mode`` ``tie``."""
     unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN]
     if mode == "tie":
         hint = "choose with `as_input` or `as_parameter`, or give the parameter file with `params`"

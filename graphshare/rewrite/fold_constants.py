@@ -54,6 +54,7 @@ def fold_constants(
     needed = inputs.union(post_order(head.node for head in heads))
     nodes = [image for image in map(images.__getitem__, graph.nodes) if image in needed]
     present = set(nodes)
+    # An operator that an initializer replaces is gone.
     kept = {
         node: image
         for node, image in images.items()

@@ -105,7 +105,7 @@ def share_by_plan(
 def _find_reshaped(
     graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None
 ) -> set[Node]:
-    """Return the parameters tied to one of another shape; only ONNX has a free Reshape."""
+    """Return the parameters tied to one of equal bytes and another shape; only ONNX has a free Reshape."""
     # Before opset 9 no Constant holds the integers that a Reshape takes.
     if (
         params is None

@@ -179,7 +179,9 @@ def plan_untie(
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     uses = consumers(graph.nodes)
-    shared = [node for node in list_parameters(roles) if _has_several_users(node, uses)]
+    shared = dict.fromkeys(
+        node for node in list_parameters(roles) if _has_several_users(node, uses)
+    )
     chosen: dict[Node, str] = {}
     faults = []
     for pattern in patterns:

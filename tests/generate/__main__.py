@@ -184,7 +184,7 @@ class Campaign:
 def main() -> int:
     """Run a campaign from the command line; 1 where anything disagrees."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.generate", description=__doc__.splitlines()[0]
+        prog="python -m tests.generate", description=__doc__.partition("\n\n")[0]
     )
     parser.add_argument("--graphs", type=int, default=1000, help="how many graphs to grow")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first graph")

@@ -197,7 +197,7 @@ def main() -> None:
     """Run the campaign."""
     from distributed import LocalCluster  # slow to import
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--models", type=int, default=2000)
     parser.add_argument(
         "--corpus", type=Path, default=corpus_directory(), help="[GRAPHSHARE_CORPUS]"

@@ -227,7 +227,7 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return 1 / (1 + exp(-x)) without overflow, float16 in float32."""
     if x.dtype == np.float16:
         return sigmoid(Context(reusable=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
-    # Negative is wrong in place on some strides
+    # np.negative is wrong in place on some strides
     out = np.multiply(x, x.dtype.type(-1), out=result_buffer(context, x))
     with np.errstate(over="ignore"):
         np.exp(out, out=out)
@@ -237,7 +237,7 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the hyperbolic tangent; as in MXNet, integers below 20 give 0."""
+    """Return the hyperbolic tangent; as in MXNet, integers from -19 to 19 give 0."""
     if x.dtype.kind in "iu":
         return np.asarray(np.sign(x) * (np.abs(x.astype(np.float64)) >= 20), x.dtype)
     result: Array = np.tanh(x, out=result_buffer(context, x))

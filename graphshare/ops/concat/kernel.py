@@ -23,13 +23,13 @@ from graphshare.ops.kernel import (
 from graphshare.ops.limits import require
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import (
-    add_sizes,
     count_elements,
     dims_of_rank,
     is_known,
     normalize_axis,
     same_dtypes,
     same_shapes,
+    sum_if_known,
     unify,
     with_dim,
     without_axes,
@@ -102,7 +102,7 @@ def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     if attrs["axis"] is not None:
         return _infer_along(attrs["axis"], inputs, outputs[0])
     sizes = [count_elements(shape) for shape in inputs]
-    return inputs, [unify((add_sizes(sizes),), outputs[0])]
+    return inputs, [unify((sum_if_known(sizes),), outputs[0])]
 
 
 def stack(context: Context, attrs: Attrs, *inputs: Array) -> Array:

@@ -54,7 +54,9 @@ from graphshare.text.format import format_count
 def deconvolution(
     context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None
 ) -> Array:
-    """Return the transposed convolution with ``weight`` (C, num_filter / num_group, kernel)."""
+    """Return the transposed convolution of ``x`` (N, C, spatial) with ``weight``
+    (C, num_filter / num_group, kernel).
+    """
     last = is_channels_last(attrs["layout"])
     data, weight = to_compute_dtype(x), to_compute_dtype(weight)
     if last:

@@ -53,7 +53,7 @@ def _measure_area(f: Functions, left: Any, top: Any, right: Any, bottom: Any, pi
 def measure_overlap(
     f: Functions, a: BoxSides, b: BoxSides, pixels: bool = False
 ) -> tuple[Any, Any]:
-    """Return intersections, and intersection over union (NaN if both are 0)."""
+    """Return areas of intersection, and intersection over union (NaN if both are 0)."""
     low = f.maximum(a.left, b.left), f.maximum(a.top, b.top)
     high = f.minimum(a.right, b.right), f.minimum(a.bottom, b.bottom)
     both = _measure_area(f, *low, *high, pixels=pixels)
@@ -338,7 +338,7 @@ def _iou_shape(attrs: Attrs, *shapes: Dims) -> Shape:
 
 
 def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Array:
-    """Return the corners of boxes at offsets ``(B, N, 4)`` from ``anchors``."""
+    """Return the corners of boxes at offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``."""
     centers = (
         to_centers(ARRAYS, anchors)
         if attrs["format"] == "corner"

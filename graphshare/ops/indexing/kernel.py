@@ -57,7 +57,7 @@ def embedding(context: Context, attrs: Attrs, data: Array, weight: Array) -> Arr
 
 
 def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output from data and weight, and the reverse."""
+    """Infer data and output from each other, and the weight from the attributes."""
     size: Shape = (attrs["input_dim"], attrs["output_dim"])
     try:
         weight = unify(inputs[1], size)

@@ -313,11 +313,8 @@ def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
     """Return the gradient for class labels, in the shape (samples, classes, positions)."""
     view: Array = p.reshape(shape_classes(attrs, p.shape))
     classes = view_labels(attrs, label, len(view))
-    # As in MXNet
-    count, alpha = (
-        view.shape[1],
-        0.0 if attrs["multi_output"] else attrs["smooth_alpha"],
-    )
+    # As in MXNet, `multi_output` ignores `smooth_alpha`.
+    count, alpha = view.shape[1], 0.0 if attrs["multi_output"] else attrs["smooth_alpha"]
     hit = np.arange(count).reshape(1, -1, 1) == classes
     target = np.where(hit, 1 - alpha, alpha / (count - 1) if count > 1 else 0).astype(p.dtype)
     result: Array = view - target

@@ -213,8 +213,7 @@ def _by_channel(
     return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
 
 
-# The ReLU keeps it from being folded into weights.
-# More than scaling
+# With the ReLU it is more than a scaling that could be folded into weights.
 BATCH_NORM_RELU = _by_channel(
     "_contrib_BatchNormWithReLU", partial(batch_norm, relu=True), scaling=None
 )

@@ -55,7 +55,7 @@ def dense_inputs(
     attrs = signature.current_attributes(attrs)
     if signature.value(attrs, "quantized"):
         names += ("min_data", "max_data")
-        # Else the operator quantizes weight and bias itself
+        # With `channel_wise_quantize` the operator quantizes weight and bias itself.
         if signature.value(attrs, "channel_wise_quantize") is None:
             names += ("min_weight", "max_weight")
             names += () if _lacks_bias(subgraphs, "FullyConnected") else ("min_bias", "max_bias")

@@ -83,7 +83,7 @@ def product_range(
 
 def round_to(x: Array, dtype: str) -> Array:
     """Round half to even and clip to the dtype; NaN becomes the upper limit, or 0 in uint8."""
-    # Float32 cannot hold the limits of int32
+    # float32 cannot hold the limits of int32
     wide = x.astype(np.float64) if dtype == "int32" else x
     low, high = ENDS[dtype]
     if dtype == "uint8":

@@ -14,7 +14,7 @@ from graphshare.ops.convolution.kernel import (
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, require, with_limits
-from graphshare.ops.unification import add_sizes, dims_of_rank, same_dtypes, unify
+from graphshare.ops.unification import dims_of_rank, same_dtypes, sum_if_known, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_count, format_shape
 
@@ -87,7 +87,7 @@ def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
             channels = unify_dims(shape[1], channels, "channels of images that are summed")
         shapes = [(s[0], channels, *s[2:]) for s in shapes]
     else:
-        channels = add_sizes([s[1] for s in shapes])
+        channels = sum_if_known([s[1] for s in shapes])
     return [(batch, *s[1:]) for s in shapes], [unify((batch, channels, height, width), outputs[0])]
 
 

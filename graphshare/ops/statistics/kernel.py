@@ -225,8 +225,8 @@ def _percentile_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 
 def diff(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return differences of neighbours, ``n`` times."""
-    # n may be far larger: no element is left then
     size = x.shape[normalize_axis(attrs["axis"], x.ndim)]
+    # n may be far larger than the size: no element is left then.
     return np.diff(x, min(attrs["n"], size), attrs["axis"])
 
 

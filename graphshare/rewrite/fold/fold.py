@@ -153,7 +153,7 @@ def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFo
     # Files of 2015 have two numbers for an entry; the new one must match.
     version = None if layer.inputs[1].version is None else 0
     inputs = (*layer.inputs, Entry(variables[pair.weight], 0, version))
-    # The bias was
+    # Only the bias was absent.
     details = replace(layer.details, absent=()) if layer.details.absent else layer.details
     if layer.details.domain != MXNET_DOMAIN:
         return replace(layer, inputs=inputs, control_deps=deps, details=details)

@@ -138,7 +138,7 @@ class _Place:
 
 
 class Overrides:
-    """A table of overrides, later ones first; resolving a scope takes time in proportion to its
+    """A table of overrides; later ones prevail. Resolving a scope takes time in proportion to its
     length.
 
     Only the first ``depth`` components of a scope can match a rule.
