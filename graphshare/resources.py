@@ -40,7 +40,7 @@ _UNITS = {
 _UNLIMITED = 1 << 60  # control groups without a limit state about 2^63
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*"
 
-# seconds until the timer repeats: the first time may be in a callback that drops exceptions
+# Seconds until the timer repeats: the first time may be in a callback that drops exceptions
 _REPEAT = 1.0
 _GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 

@@ -48,8 +48,8 @@ sys.dont_write_bytecode = False
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-# What tests write needs not outlive a power cut, and waiting for the disk takes a third of the time
-# of tests that write much. fstat fails as fsync does where a descriptor is none.
+# What tests write need not outlive a power cut, and waiting for the disk takes a third of the time
+# of tests that write much. Like fsync, fstat fails for a descriptor that is not open.
 os.fsync = os.fstat
 
 # Few examples, and always the same, in everyday runs, more where large sizes are required, many new ones with

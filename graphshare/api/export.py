@@ -253,12 +253,11 @@ def export(
 
 
 def _place(out: StrPath | None, source: Checkpoint, weights: WeightPlace) -> str:
-    if out is not None:
-        return place_model(os.fspath(out), source)
-    if weights != "embed":
+    path = "" if out is None else place_model(os.fspath(out), source)
+    if not path and weights != "embed":
         message = f"`weights={weights!r}` needs a file beside which they go, and none is written"
         raise UsageError(Fault(message, hint="name it with `out`"))
-    return ""
+    return path
 
 
 def _find_fed_shapes(

@@ -158,7 +158,7 @@ def refuse_unused(options: Mapping[str, object], where: str) -> None:
 
 
 def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
-    # start-up: few models are ONNX models
+    # Start-up: few models are ONNX models
     from graphshare.onnx_ops.transposed import find_tables, list_gathers, tie_transposed
 
     find_format(source.graph).require(Operation.POOL, what="`transposed`", where=source.where)

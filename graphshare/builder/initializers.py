@@ -38,8 +38,8 @@ def uniform(scale: float = 0.07) -> str:
 
 
 def xavier(rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> str:
-    """Xavier for two axes or more, scaled by fan-in (``in``), fan-out (``out``) or their mean
-    (``avg``).
+    """Draw for two axes or more, scaled by fan-in (``in``), fan-out (``out``) or their mean
+    (``avg``), as Xavier Glorot proposes.
 
     ``rnd_type`` is ``uniform`` or ``gaussian``.
     """

@@ -123,7 +123,9 @@ class Shapes:
 
     @cached_property
     def alone(self) -> Inference | Fault | None:
-        """A Fault if they contradict each other, None if none follow; without the parameter file."""
+        """The shapes without the parameter file: a Fault if they contradict each other, None if none
+        follow.
+        """
         return self._infer(self._select_given_shapes(), None)
 
     @cached_property

@@ -93,7 +93,8 @@ def name_options(text: str) -> str:
     """Translate a message of the library to the command line: ```mode='tie'``` becomes ``--mode
     tie``.
 
-    A keyword of Python is the name of the option's parameter.
+    A keyword of Python is the name of the option's parameter. The program is named as it was
+    called.
     """
     return (
         re.sub("`([^`]+)`", lambda match: _name_phrase(match[1]) or match[0], text)
@@ -162,7 +163,7 @@ def _spell(option: click.Option) -> str:
 
 
 def _find_flag_value(flag: click.Option) -> object:
-    """Newer versions of click have a mark for True."""
+    """Return the value that a flag gives; newer versions of click have a mark for True."""
     return flag.flag_value if isinstance(flag.flag_value, bool | str) else True
 
 

@@ -192,10 +192,8 @@ DISPROVED = 1
 FAILED = 2
 INTERRUPTED = 130  # 128 and the number of SIGINT, as in shells
 
-
-# seconds: a second signal within this time is the same interrupt, and must not disturb the clean-up
+# Seconds within which a second signal is the same interrupt, and must not disturb the clean-up
 _SAME_INTERRUPT = 1.0
-
 _PAUSE = 0.01  # seconds until an ignored signal is repeated
 
 
@@ -372,7 +370,7 @@ def _describe_written(written: Mapping[str, bool]) -> str:
 def _main(arguments: list[str], kept: list[object] | None) -> int:
     """A progress bar is cleared before anything else is printed."""
     with _show_progress() if is_shown() else nullcontext():
-        # Otherwise click would print errors itself and exit with its own codes.
+        # In its standalone mode click would print errors itself and exit with its own codes.
         code = cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
     return code if isinstance(code, int) else 0
 

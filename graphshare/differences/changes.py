@@ -208,8 +208,7 @@ def _find_subgraph_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Chan
         yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
         return
     for key, x, y, images in align_bodies(a, b, pairing.branch.images):
-        # Captures are named by the numbers of their places, so their names are not compared.
-        # Numbered, not stored
+        # Captures have numbers for names, which no file stores: they are not compared.
         names = {capture: images[capture].name for capture in x.captured if capture in images}
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion

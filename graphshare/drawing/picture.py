@@ -411,9 +411,8 @@ class _PictureBuilder:
 
     def _find_readers(self, at: Mapping[Node, int]) -> dict[Node, set[int]]:
         readers: dict[Node, set[int]] = {}
-        alone: dict[
-            Node, set[int]
-        ] = {}  # operators that only the first of two graphs has share no variables with others
+        # Operators that only the first of two graphs has share no variables with others.
+        alone: dict[Node, set[int]] = {}
         for node in self.nodes:
             for entry in node.inputs if node in at else ():
                 if entry.node.is_variable:

@@ -219,7 +219,7 @@ def _describe_folder(path: str) -> FileState:
         with os.scandir(path) as entries:
             stats = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
         files = [(name, status.st_size, str(status.st_mtime_ns)) for name, status in stats]
-    # Repr: a name may have bytes that are not UTF-8
+    # repr: a name may have bytes that are not UTF-8
     tag = hash_pieces([repr(sorted(files)).encode()])
     return FileState(path, sum(size for _, size, _ in files), etag=tag)
 

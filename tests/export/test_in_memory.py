@@ -133,8 +133,9 @@ def test_a_graph_without_its_parameters_is_not_written(tmp_path: Path) -> None:
 
 
 def test_weights_have_a_place_only_beside_a_file() -> None:
-    with pytest.raises(UsageError, match="none is written"):
-        lenet(weights="external")
+    for nowhere in (None, ""):
+        with pytest.raises(UsageError, match="none is written"):
+            export(LENET, nowhere, shapes=SHAPE, weights="external")
 
 
 def test_constants_of_a_model_without_a_parameter_file_are_in_memory() -> None:

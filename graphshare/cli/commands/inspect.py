@@ -163,7 +163,7 @@ def _inspect_model(
 ) -> None:
     """Print the summary of a model; warn of types that ONNX does not infer."""
     types = find_format(model.graph).types
-    # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
+    # Start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
     is_plain = format_ == "text" and not (shapes or with_names) and types.are_stated
     inspection = inspect(model, shapes=None if is_plain else shapes, **roles)
     reasons = [
