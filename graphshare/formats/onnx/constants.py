@@ -43,7 +43,7 @@ def read_stored(stored: Stored) -> Content | None:
 
 
 def read_constant(attributes: Mapping[str, Any]) -> Content | None:
-    """Return a Constant's content, in any form; None if it is no tensor, or malformed."""
+    """Return a Constant's content, in any form; None if it is not a tensor, or malformed."""
     if len(attributes) != 1:
         return None
     ((name, value),) = attributes.items()
