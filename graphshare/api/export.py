@@ -17,7 +17,7 @@ from graphshare.analysis.free_sizes import NamedShapes, choose_symbols, split_na
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.onnx_translation import (
     Instance,
-    Request,
+    TranslationRequest,
     batch_symbol,
     list_parameters,
     translate_instance,
@@ -205,7 +205,7 @@ def export(
             input_dtypes=stated,
             keep_io=keep_io,
         )
-        request = Request(source, reader, types, targets, inputs, target)
+        request = TranslationRequest(source, reader, types, targets, inputs, target)
         instances = _translate(request, all_shapes, named, dynamic_batch)
         _check_inputs(instances[0], stated, keep_io)
         translated, inference = instances[0].translated, instances[0].static.inference
@@ -346,7 +346,10 @@ def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) 
 
 
 def _translate(
-    request: Request, shapes: Mapping[str, Shape], named: NamedShapes, dynamic_batch: bool
+    request: TranslationRequest,
+    shapes: Mapping[str, Shape],
+    named: NamedShapes,
+    dynamic_batch: bool,
 ) -> list[Instance]:
     instance = translate_instance(request, shapes)
     inputs = instance.input_shapes()

@@ -40,7 +40,7 @@ _FIXED_BATCH = "leave `dynamic_batch` out, and free the batch of the ONNX file: 
 _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 
-class Request(msgspec.Struct, frozen=True, eq=False):
+class TranslationRequest(msgspec.Struct, frozen=True, eq=False):
     """The model to translate: selected outputs, the ``reader`` of parameters, dtypes of inputs, and
     the ``target``.
     """
@@ -77,7 +77,7 @@ class Instance(msgspec.Struct, frozen=True, eq=False):
         return {node.name: tuple(shapes[name]) for node, name in variables if name in shapes}
 
 
-def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instance:
+def translate_instance(request: TranslationRequest, shapes: Mapping[str, Shape]) -> Instance:
     """Translate a model for fixed shapes of its inputs.
 
     Raises:
@@ -168,7 +168,7 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
 
 
 def translate_sizes(
-    request: Request, instance: Instance, symbols: Sequence[Symbol]
+    request: TranslationRequest, instance: Instance, symbols: Sequence[Symbol]
 ) -> list[Instance]:
     """Return ``instance`` with a graph whose caller chooses the sizes of ``symbols``, and instances
     at other sizes.

@@ -25,8 +25,7 @@ from graphshare.files.paths import (
     is_snapshot,
     refuse_inputs_as_outputs,
 )
-from graphshare.formats.facets import Pooling as FormatPooling
-from graphshare.formats.facets import StagedModel
+from graphshare.formats.facets import ModelPooling, StagedModel
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.model_names import list_model_endings
 from graphshare.text.format import format_bytes, format_count
@@ -151,7 +150,7 @@ def pool(
         return _sum_up(pooled, staged, before, data="", size=0, orphans=0)
 
 
-def _find_pooling(sources: Sequence[Checkpoint]) -> FormatPooling:
+def _find_pooling(sources: Sequence[Checkpoint]) -> ModelPooling:
     format_ = find_format(sources[0].graph)
     pooling = format_.demand(format_.pooling, Operation.POOL)
     if faults := [

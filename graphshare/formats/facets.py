@@ -371,7 +371,7 @@ class StagedModel(msgspec.Struct, frozen=True, eq=False):
     read: Callable[[], tuple[bytes, str]]
 
 
-class Pooling(ABC):
+class ModelPooling(ABC):
     """Many models on one file of weights, with equal arrays once."""
 
     @abstractmethod
@@ -409,7 +409,7 @@ class Pooling(ABC):
         """Count a weight file's bytes that no model beside it uses; 0 if unknown."""
 
 
-class Layout(ABC):
+class TextLayout(ABC):
     """The layout of a file that is a text."""
 
     @abstractmethod

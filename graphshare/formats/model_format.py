@@ -22,11 +22,11 @@ from graphshare.formats.facets import (
     Bodies,
     Description,
     Editing,
-    Layout,
     Meaning,
+    ModelPooling,
     OperatorSets,
-    Pooling,
     Switches,
+    TextLayout,
     Types,
 )
 from graphshare.formats.model_file import ModelFile
@@ -156,14 +156,14 @@ class ModelFormat(ABC):
     meaning: Meaning = Meaning()
     description: Description = Description()
     switches: Switches | None = None
-    layout: Layout | None = None
+    layout: TextLayout | None = None
 
     @property
     def operator_sets(self) -> OperatorSets | None:
         return None
 
     @property
-    def pooling(self) -> Pooling | None:
+    def pooling(self) -> ModelPooling | None:
         return None
 
     @property

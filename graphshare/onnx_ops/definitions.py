@@ -48,7 +48,7 @@ Input = int | str
 """An operand of the fused operator by its position, or a value of the definition by name."""
 
 
-class Step(Struct, frozen=True):
+class DefinitionStep(Struct, frozen=True):
     """An operator of a definition, and its output's name; the last one gives the fused operator's
     output.
 
@@ -62,7 +62,7 @@ class Step(Struct, frozen=True):
     place: int = 0
 
 
-def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] | None:
+def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[DefinitionStep] | None:
     """Return the operators that a fused one stands for; None if it has no definition.
 
     Constants are allowed only if all floats of the model are float32 (``has_numbers``).
@@ -102,99 +102,101 @@ class _Fused:
         """Whether it normalizes over the last axis, in float32."""
         return self.number("axis", -1) == -1 and self.number("stash_type", 1) == 1
 
-    def activate(self, name: str) -> list[Step] | None:
+    def activate(self, name: str) -> list[DefinitionStep] | None:
         activation = self.values.get("activation")
         names, numbers = _ACTIVATIONS.get(str(activation)), self.values.get("activation_params", ())
         if names is None or not isinstance(numbers, tuple) or len(numbers) != len(names):
             return None
-        return [Step(str(activation), (name,), values=dict(zip(names, numbers, strict=True)))]
+        return [
+            DefinitionStep(str(activation), (name,), values=dict(zip(names, numbers, strict=True)))
+        ]
 
 
-def _define_layer(op: str, names: Sequence[str], fused: _Fused) -> list[Step] | None:
+def _define_layer(op: str, names: Sequence[str], fused: _Fused) -> list[DefinitionStep] | None:
     """Define an operator, an optional sum with the fourth operand, and an activation."""
     values = {name: fused.values[name] for name in names if name in fused.values}
-    steps = [Step(op, (0, 1, 2) if fused.has(2) else (0, 1), op, values)]
+    steps = [DefinitionStep(op, (0, 1, 2) if fused.has(2) else (0, 1), op, values)]
     if fused.has(3):
-        steps.append(Step("Add", (op, 3), "sum"))
+        steps.append(DefinitionStep("Add", (op, 3), "sum"))
     activation = fused.activate(steps[-1].output)
     return None if activation is None else [*steps, *activation]
 
 
-def _define_matmul(fused: _Fused) -> list[Step] | None:
+def _define_matmul(fused: _Fused) -> list[DefinitionStep] | None:
     if any(fused.number(name, 0) for name in ("transA", "transB", "transBatchA", "transBatchB")):
         return None
     return [
-        Step("MatMul", (0, 1), "product"),
+        DefinitionStep("MatMul", (0, 1), "product"),
         _make_number("alpha", fused.number("alpha", 1)),
-        Step("Mul", ("product", "alpha")),
+        DefinitionStep("Mul", ("product", "alpha")),
     ]
 
 
-def _define_quick_gelu(fused: _Fused) -> list[Step]:
+def _define_quick_gelu(fused: _Fused) -> list[DefinitionStep]:
     alpha = _make_number("alpha", fused.number("alpha", 1.702))
     return [
         alpha,
-        Step("Mul", (0, "alpha"), "scaled"),
-        Step("Sigmoid", ("scaled",), "share"),
-        Step("Mul", (0, "share")),
+        DefinitionStep("Mul", (0, "alpha"), "scaled"),
+        DefinitionStep("Sigmoid", ("scaled",), "share"),
+        DefinitionStep("Mul", (0, "share")),
     ]
 
 
-def _define_gelu(fused: _Fused) -> list[Step]:
+def _define_gelu(fused: _Fused) -> list[DefinitionStep]:
     return list(_list_gelu(0))
 
 
-def _define_bias_gelu(fused: _Fused) -> list[Step]:
-    return [Step("Add", (0, 1), "sum"), *_list_gelu("sum")]
+def _define_bias_gelu(fused: _Fused) -> list[DefinitionStep]:
+    return [DefinitionStep("Add", (0, 1), "sum"), *_list_gelu("sum")]
 
 
-def _list_gelu(value: Input) -> Iterator[Step]:
+def _list_gelu(value: Input) -> Iterator[DefinitionStep]:
     yield from (_make_number("root", 2**0.5), _make_number("one", 1), _make_number("half", 0.5))
-    yield Step("Div", (value, "root"), "scaled")
-    yield Step("Erf", ("scaled",), "erf")
-    yield Step("Add", ("erf", "one"), "share")
-    yield Step("Mul", (value, "share"), "twice")
-    yield Step("Mul", ("twice", "half"))
+    yield DefinitionStep("Div", (value, "root"), "scaled")
+    yield DefinitionStep("Erf", ("scaled",), "erf")
+    yield DefinitionStep("Add", ("erf", "one"), "share")
+    yield DefinitionStep("Mul", (value, "share"), "twice")
+    yield DefinitionStep("Mul", ("twice", "half"))
 
 
-def _define_skip(fused: _Fused) -> list[Step]:
+def _define_skip(fused: _Fused) -> list[DefinitionStep]:
     steps = _add_skip(fused, 4)
     values = {"axis": -1, "epsilon": fused.number("epsilon", 1e-12)}
     inputs: tuple[Input, ...] = (steps[-1].output, 2, 3) if fused.has(3) else (steps[-1].output, 2)
-    return [*steps, Step("LayerNormalization", inputs, values=values)]
+    return [*steps, DefinitionStep("LayerNormalization", inputs, values=values)]
 
 
-def _define_simplified_skip(fused: _Fused) -> list[Step]:
+def _define_simplified_skip(fused: _Fused) -> list[DefinitionStep]:
     steps = _add_skip(fused, 3)
     return [*_choose_axes(fused)[0], *steps, *_list_scaling(fused, steps[-1].output, 2, 1e-12)]
 
 
-def _add_skip(fused: _Fused, bias: int) -> list[Step]:
+def _add_skip(fused: _Fused, bias: int) -> list[DefinitionStep]:
     """Return the sums before a normalization; the last one is an output."""
-    steps = [Step("Add", (0, 1), "sum")]
+    steps = [DefinitionStep("Add", (0, 1), "sum")]
     if fused.has(bias):
-        steps.append(Step("Add", ("sum", bias), "biased"))
+        steps.append(DefinitionStep("Add", ("sum", bias), "biased"))
     return [*steps[:-1], replace(steps[-1], place=_SUM)]
 
 
-def _define_layer_norm(fused: _Fused) -> list[Step] | None:
+def _define_layer_norm(fused: _Fused) -> list[DefinitionStep] | None:
     if not fused.is_plain_norm:
         return None
     axes, more, values = _choose_axes(fused)
     steps = [
         *axes,
-        Step("ReduceMean", (0, *more), "mean", values),
-        Step("Sub", (0, "mean"), "distance"),
+        DefinitionStep("ReduceMean", (0, *more), "mean", values),
+        DefinitionStep("Sub", (0, "mean"), "distance"),
         *_list_scaling(fused, "distance", 1, 1e-5),
     ]
     return (
-        [*steps[:-1], replace(steps[-1], output="scaled"), Step("Add", ("scaled", 2))]
+        [*steps[:-1], replace(steps[-1], output="scaled"), DefinitionStep("Add", ("scaled", 2))]
         if fused.has(2)
         else steps
     )
 
 
-def _define_simplified_norm(fused: _Fused) -> list[Step] | None:
+def _define_simplified_norm(fused: _Fused) -> list[DefinitionStep] | None:
     return (
         [*_choose_axes(fused)[0], *_list_scaling(fused, 0, 1, 1e-5)]
         if fused.is_plain_norm
@@ -202,36 +204,44 @@ def _define_simplified_norm(fused: _Fused) -> list[Step] | None:
     )
 
 
-def _choose_axes(fused: _Fused) -> tuple[list[Step], tuple[Input, ...], Attributes]:
+def _choose_axes(fused: _Fused) -> tuple[list[DefinitionStep], tuple[Input, ...], Attributes]:
     """Return the last axis as a constant and an operand or, in older sets, as attributes."""
     if fused.opset < _AXES_AS_INPUT:
         return [], (), {"axes": (-1,)}
     return (
-        [Step("Constant", (), "axes", {"value": Tensor("int64", (1,), struct.pack("<q", -1))})],
+        [
+            DefinitionStep(
+                "Constant", (), "axes", {"value": Tensor("int64", (1,), struct.pack("<q", -1))}
+            )
+        ],
         ("axes",),
         {},
     )
 
 
-def _list_scaling(fused: _Fused, value: Input, scale: Input, epsilon: float) -> Iterator[Step]:
+def _list_scaling(
+    fused: _Fused, value: Input, scale: Input, epsilon: float
+) -> Iterator[DefinitionStep]:
     """Divide a value by its root mean square, then scale it."""
     _, more, values = _choose_axes(fused)
     yield _make_number("two", 2)
-    yield Step("Pow", (value, "two"), "square")
-    yield Step("ReduceMean", ("square", *more), "variance", values)
+    yield DefinitionStep("Pow", (value, "two"), "square")
+    yield DefinitionStep("ReduceMean", ("square", *more), "variance", values)
     yield _make_number("epsilon", fused.number("epsilon", epsilon))
-    yield Step("Add", ("variance", "epsilon"), "spread")
-    yield Step("Sqrt", ("spread",), "deviation")
-    yield Step("Div", (value, "deviation"), "normal")
-    yield Step("Mul", ("normal", scale))
+    yield DefinitionStep("Add", ("variance", "epsilon"), "spread")
+    yield DefinitionStep("Sqrt", ("spread",), "deviation")
+    yield DefinitionStep("Div", (value, "deviation"), "normal")
+    yield DefinitionStep("Mul", ("normal", scale))
 
 
-def _make_number(name: str, value: float) -> Step:
+def _make_number(name: str, value: float) -> DefinitionStep:
     """Return a float32 constant."""
-    return Step("Constant", (), name, {"value": Tensor("float32", (), struct.pack("<f", value))})
+    return DefinitionStep(
+        "Constant", (), name, {"value": Tensor("float32", (), struct.pack("<f", value))}
+    )
 
 
-_DEFINITIONS: Mapping[tuple[str, str], Callable[[_Fused], list[Step] | None]] = {
+_DEFINITIONS: Mapping[tuple[str, str], Callable[[_Fused], list[DefinitionStep] | None]] = {
     (FUSED, "FusedConv"): partial(_define_layer, "Conv", _WINDOW),
     (FUSED, "FusedGemm"): partial(_define_layer, "Gemm", ("alpha", "beta", "transA", "transB")),
     (FUSED, "FusedMatMul"): _define_matmul,

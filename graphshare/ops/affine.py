@@ -28,7 +28,7 @@ _ARITHMETIC = {
 """Binary operators of one dtype, by ONNX name: a float constant implies a float operand."""
 
 
-class Operation:
+class OperatorWithConstants:
     """An operator with constants. ``name_rest`` returns a term for all but its weights."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Operation:
         return (weight, bias) if weight is not None and is_known else None
 
 
-def read_step(operation: Operation) -> AffineStep | None:
+def read_step(operation: OperatorWithConstants) -> AffineStep | None:
     """Return constant factors and addends; None for other forms."""
     if operation.op in _ARITHMETIC and operation.count == 2:
         return read_arithmetic(_ARITHMETIC[operation.op], operation.find(0), operation.find(1))
@@ -73,7 +73,7 @@ def read_step(operation: Operation) -> AffineStep | None:
     )
 
 
-def _read_convolution(operation: Operation) -> AffineStep | None:
+def _read_convolution(operation: OperatorWithConstants) -> AffineStep | None:
     layer = operation.find_layer()
     if layer is None:
         return None
@@ -91,7 +91,7 @@ def _read_convolution(operation: Operation) -> AffineStep | None:
     return AffineStep(0, core=core, kernel=weight, shift=bias, axis=axis, rank=rank)
 
 
-def _read_product(operation: Operation) -> AffineStep | None:
+def _read_product(operation: OperatorWithConstants) -> AffineStep | None:
     layer = operation.find_layer()
     if layer is None:
         return None
@@ -102,7 +102,7 @@ def _read_product(operation: Operation) -> AffineStep | None:
     )
 
 
-def _read_norm(operation: Operation, scaling: ChannelScaling) -> AffineStep | None:
+def _read_norm(operation: OperatorWithConstants, scaling: ChannelScaling) -> AffineStep | None:
     gamma, beta, mean, variance = (operation.find(place) for place in _STATISTICS)
     if gamma is None or beta is None or mean is None or variance is None:
         return None
@@ -114,7 +114,7 @@ def _read_norm(operation: Operation, scaling: ChannelScaling) -> AffineStep | No
     )
 
 
-_RULES: Mapping[str, Callable[[Operation], AffineStep | None]] = {
+_RULES: Mapping[str, Callable[[OperatorWithConstants], AffineStep | None]] = {
     **dict.fromkeys(("Convolution", "Convolution_v1", "Deconvolution"), _read_convolution),
     "FullyConnected": _read_product,
 }

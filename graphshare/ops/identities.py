@@ -78,7 +78,10 @@ class OperatorForm(NormalForm):
     def read_step(
         self, node: Node, operands: Sequence[int | None], find: FindConstant
     ) -> AffineStep | None:
-        from graphshare.ops.affine import Operation, read_step  # start-up: terms alone often do
+        from graphshare.ops.affine import (  # start-up: terms alone often do
+            OperatorWithConstants,
+            read_step,
+        )
 
         signature, op = find_signature(node), canonical(node.op)
         values, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
@@ -96,7 +99,7 @@ class OperatorForm(NormalForm):
             )
             return self.table.number("linear", op, attributes, operands[0], shape, self._np_shape)
 
-        return read_step(Operation(op, values, len(operands), find, name_rest))
+        return read_step(OperatorWithConstants(op, values, len(operands), find, name_rest))
 
     def _number_all(self, node: Node, *key: Hashable) -> list[int]:
         first = self.table.number(*key)

@@ -18,7 +18,7 @@ import pytest
 from graphshare.api.export import export
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.execute.engines.engine import Compiled, Part
+from graphshare.execute.engines.engine import Compiled, GraphPart
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnxruntime_engine import OnnxPart, OnnxRuntime, translate_part
 from graphshare.execute.prepare.assignment import DrawOptions
@@ -84,9 +84,9 @@ class Recording(OnnxRuntime):
 
     def __init__(self) -> None:
         super().__init__()
-        self.parts: list[Part] = []
+        self.parts: list[GraphPart] = []
 
-    def compile(self, part: Part) -> Compiled:
+    def compile(self, part: GraphPart) -> Compiled:
         compiled = super().compile(part)
         self.parts.append(part)
         return compiled

@@ -18,8 +18,8 @@ from graphshare.execute.backends.onnx_session import (
 )
 from graphshare.execute.backends.session import (
     DEFAULT_SETTINGS,
+    BackendSession,
     RemoteSession,
-    Session,
     SessionSettings,
     pack,
     serve_sessions,
@@ -64,7 +64,7 @@ def open_session(
     *,
     arrays: Mapping[str, Array] | None = None,
     settings: SessionSettings = DEFAULT_SETTINGS,
-) -> Session:
+) -> BackendSession:
     """Return a session on a translated model: in this process, unless memory is limited."""
     if find_memory_limit() is not None:
         return ConfinedSession(model, folder, arrays=arrays, settings=settings)

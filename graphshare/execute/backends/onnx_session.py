@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from graphshare.errors import Fault, InputError, UsageError, install_command
-from graphshare.execute.backends.session import DEFAULT_SETTINGS, Session, SessionSettings
+from graphshare.execute.backends.session import DEFAULT_SETTINGS, BackendSession, SessionSettings
 from graphshare.formats.params.narrow_dtypes import NARROW, read_raw
 from graphshare.ir.onnx import dtype_code
 from graphshare.resources import count_threads
@@ -24,7 +24,7 @@ _WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), mac
 EXTRA = f"{install_command('onnx')} installs {{}}; {_WHEELS}"
 
 
-class OnnxSession(Session):
+class OnnxSession(BackendSession):
     """A session of onnxruntime; its names of dtypes (``float``) are onnxruntime's."""
 
     def __init__(

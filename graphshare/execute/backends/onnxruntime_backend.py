@@ -10,7 +10,7 @@ import msgspec
 
 from graphshare.execute.backends.backend import Backend, Computation, Encode
 from graphshare.execute.backends.onnx_session import EXTRA, has_runtime
-from graphshare.execute.backends.session import Session, SessionSettings
+from graphshare.execute.backends.session import BackendSession, SessionSettings
 from graphshare.execute.backends.session_computation import SessionComputation
 from graphshare.execute.engines.executor import Executor
 from graphshare.formats.params.records import ParameterFile
@@ -57,7 +57,7 @@ class OnnxComputation(SessionComputation):
             graph, self.parameters, self.where, settings, encode=self._encode, own=self._own
         )
 
-    def _open(self, heads: Sequence[Entry]) -> Session:
+    def _open(self, heads: Sequence[Entry]) -> BackendSession:
         # Start-up: few runs are of ONNX models
         from graphshare.execute.backends.confined_session import ConfinedSession, open_session
         from graphshare.formats.onnx.staging import encode_for_session

@@ -19,7 +19,7 @@ from graphshare.execute.backends.paddle_session import (
     has_paddle,
     start_process,
 )
-from graphshare.execute.backends.session import Session, SessionSettings
+from graphshare.execute.backends.session import BackendSession, SessionSettings
 from graphshare.execute.backends.session_computation import SessionComputation
 from graphshare.execute.engines.executor import Executor
 from graphshare.formats.facets import TensorType
@@ -44,7 +44,7 @@ class PaddleComputation(SessionComputation):
         *(SessionSettings(optimize=False, threads=count) for count in (1, 2)),
     )
 
-    def _open(self, heads: Sequence[Entry], *, partial: bool = False) -> Session:
+    def _open(self, heads: Sequence[Entry], *, partial: bool = False) -> BackendSession:
         self.check_sizes({})
         # The predictor loses a value that is two outputs, or an output and an input.
         places = [(entry.node, entry.index) for entry in map(find_fetched, heads)]
@@ -101,7 +101,7 @@ class PaddleComputation(SessionComputation):
                 find_format("pdiparams"),
             )
 
-    def _open_watched(self, heads: Sequence[Entry]) -> Session:
+    def _open_watched(self, heads: Sequence[Entry]) -> BackendSession:
         return self._open(heads, partial=True)
 
     def _list_watched(self) -> list[Entry]:

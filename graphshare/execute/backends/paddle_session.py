@@ -13,8 +13,8 @@ from typing import Any
 from graphshare.confined_process import find_process
 from graphshare.errors import Fault, InputError, UsageError, install_command
 from graphshare.execute.backends.session import (
+    BackendSession,
     RemoteSession,
-    Session,
     SessionSettings,
     serve_sessions,
 )
@@ -68,7 +68,7 @@ def start_process() -> None:
         find_process(__name__, ConfinedPredictor.program)
 
 
-class _Predictor(Session):
+class _Predictor(BackendSession):
     """A predictor in this process; the process exists for it alone."""
 
     defaults: Mapping[str, Sequence[Any]] = {}
@@ -142,5 +142,5 @@ def serve(model: str) -> None:
     serve_sessions(_make, _load)
 
 
-def _make(data: list[bytes], *values: Any) -> Session:
+def _make(data: list[bytes], *values: Any) -> BackendSession:
     return _Predictor(*values)

@@ -40,7 +40,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
 DEFAULT_SETTINGS = SessionSettings()
 
 
-class Session(ABC):
+class BackendSession(ABC):
     """An open model. ``inputs`` maps names to shapes (a text or None for a free size).
 
     ``outputs`` are names, some perhaps twice. ``dtypes`` of all inputs and ``output_types`` are in
@@ -102,11 +102,11 @@ class Session(ABC):
         """Return the outputs like :meth:`run`, but as bits if numpy lacks a dtype (``to_raw``)."""
 
 
-Make = Callable[..., Session]
+Make = Callable[..., BackendSession]
 """Opens a session from a message: the data beside it, and its values."""
 
 
-class RemoteSession(Session):
+class RemoteSession(BackendSession):
     """A session in another process. All sessions of one ``module`` share it, and its memory limit.
 
     The process runs ``serve`` of ``module``; ``program`` names its program in messages.
@@ -154,7 +154,7 @@ class _Server:
 
     def __init__(self, make: Make) -> None:
         self._make = make
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, BackendSession] = {}
 
     def open(self, data: list[bytes], *values: Any) -> tuple[Any, list[Any]]:
         number = max(self._sessions, default=0) + 1

@@ -14,7 +14,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
 from graphshare.errors import GraphshareError, InputError, RefusedError
 from graphshare.execute.backends.backend import Computation, Look
-from graphshare.execute.backends.session import Session, SessionSettings
+from graphshare.execute.backends.session import BackendSession, SessionSettings
 from graphshare.execute.interpreter import Run
 from graphshare.execute.prepare.assignment import DEFAULT, Assignment, DrawOptions, refuse_missing
 from graphshare.execute.prepare.declared_inputs import (
@@ -199,7 +199,7 @@ class SessionComputation(Computation):
         }, Inference([], {}, {})
 
     def _convert(
-        self, values: Mapping[Node, Array], session: Session | None = None
+        self, values: Mapping[Node, Array], session: BackendSession | None = None
     ) -> dict[str, Any]:
         """Return the values for a session, by default this one, by name and in its dtypes."""
         session = session or self.session
@@ -216,10 +216,10 @@ class SessionComputation(Computation):
         self.session.close()
 
     @abstractmethod
-    def _open(self, heads: Sequence[Entry]) -> Session:
+    def _open(self, heads: Sequence[Entry]) -> BackendSession:
         """Return a session with ``heads`` as outputs."""
 
-    def _open_watched(self, heads: Sequence[Entry]) -> Session:
+    def _open_watched(self, heads: Sequence[Entry]) -> BackendSession:
         """Return a session whose outputs are inner values; None if unreadable."""
         return self._open(heads)
 

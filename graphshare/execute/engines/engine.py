@@ -12,7 +12,7 @@ from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 
 
-class Part(msgspec.Struct, frozen=True, eq=False):
+class GraphPart(msgspec.Struct, frozen=True, eq=False):
     """A part of a graph to compile; ``inference`` has all its shapes and dtypes.
 
     Variables in ``constants`` keep these values; the others are inputs. ``repeated`` means that
@@ -43,7 +43,7 @@ class Engine(Protocol):
         """Return the name by which users choose it."""
         ...
 
-    def compile(self, part: Part) -> Compiled:
+    def compile(self, part: GraphPart) -> Compiled:
         """Return ``part`` ready to compute. Raises NodesRefusedError for nodes that it cannot take."""
         ...
 
@@ -52,7 +52,7 @@ class Engine(Protocol):
 class Selective(Protocol):
     """An engine that takes only graphs for which that pays."""
 
-    def takes(self, part: Part, forwards: int) -> bool:
+    def takes(self, part: GraphPart, forwards: int) -> bool:
         """Return whether it computes ``part`` ``forwards`` times faster than numpy, its opening included."""
         ...
 

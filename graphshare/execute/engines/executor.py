@@ -15,7 +15,13 @@ import numpy as np
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.engines.engine import Compiled, Engine, NodesRefusedError, Part, Selective
+from graphshare.execute.engines.engine import (
+    Compiled,
+    Engine,
+    GraphPart,
+    NodesRefusedError,
+    Selective,
+)
 from graphshare.execute.interpreter import Run, run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.ir.graph import Entry, Graph, Node
@@ -42,7 +48,7 @@ class Executor:
 
     ``notes`` name the nodes left to numpy; with ``strict`` they are refused instead. ``forwards``
     is the expected number of passes; ``alone`` is as in
-    :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` parameters never change, else a
+    :class:`~graphshare.execute.engines.engine.GraphPart`. With ``fixed`` parameters never change, else a
     graph is compiled again for other arrays.
     """
 
@@ -126,7 +132,7 @@ class Executor:
         if key not in self._programs:
             if len(self._programs) >= _KEPT:
                 del self._programs[next(iter(self._programs))]
-            part = Part(
+            part = GraphPart(
                 Graph(tuple(nodes), tuple(heads)),
                 Inference(nodes, inference.shapes, inference.types),
                 constants,
@@ -137,7 +143,7 @@ class Executor:
             self._programs[key] = (self._compile(part), constants)
         return self._programs[key][0]
 
-    def _compile(self, part: Part) -> Program | None:
+    def _compile(self, part: GraphPart) -> Program | None:
         """Return a part compiled by the engine; None if left to numpy."""
         assert self.engine is not None
         if isinstance(self.engine, Selective) and not self.engine.takes(part, self._forwards):
@@ -189,7 +195,7 @@ class Program:
     """The heads of a graph, compiled for an engine. ``in_numpy`` maps nodes left to numpy to reasons."""
 
     def __init__(
-        self, engine: Engine, part: Part, steps: Sequence[_Step], in_numpy: Mapping[Node, str]
+        self, engine: Engine, part: GraphPart, steps: Sequence[_Step], in_numpy: Mapping[Node, str]
     ) -> None:
         self.engine, self.in_numpy = engine, in_numpy
         self._part, self._steps = part, steps
@@ -241,7 +247,7 @@ class Program:
         )
 
 
-def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Program:
+def compile_program(engine: Engine, part: GraphPart, *, strict: bool = False) -> Program:
     """Compile a graph in as few parts as its engine allows; with ``strict`` there is one.
 
     Raises:
@@ -268,7 +274,7 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
 
 
 def _compile_cuts(
-    engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: _CompiledCuts
+    engine: Engine, cuts: Sequence[_Cut], part: GraphPart, compiled: _CompiledCuts
 ) -> dict[Node, str]:
     """Add missing cuts to ``compiled``; return refused nodes with reasons."""
     reasons: dict[Node, str] = {}
@@ -281,7 +287,9 @@ def _compile_cuts(
         if each.segment.apart:
             compiled[key] = each, make_plan(each.graph.heads)
             continue
-        own = Part(each.graph, each.inference, part.constants, repeated=part.repeated, alone=alone)
+        own = GraphPart(
+            each.graph, each.inference, part.constants, repeated=part.repeated, alone=alone
+        )
         try:
             compiled[key] = each, engine.compile(own)
         except NodesRefusedError as error:
@@ -305,7 +313,7 @@ def _list_refusals(
     ]
 
 
-def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
+def _cut_all(segments: Sequence[Segment], part: GraphPart) -> list[_Cut]:
     """Return each segment as a graph; its heads are values that later segments or the part's heads read."""
     owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
     wanted: list[dict[_Output, None]] = [{} for _ in segments]
@@ -325,7 +333,7 @@ def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
     ]
 
 
-def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
+def _last_uses(cuts: Sequence[_Cut], part: GraphPart) -> list[list[_Output]]:
     kept = {(entry.node, entry.index) for entry in part.graph.heads}
     last: list[list[_Output]] = []
     # From the end, the first reader of a value is its last use.

@@ -11,8 +11,8 @@ import numpy as np
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.backends.confined_session import open_session
 from graphshare.execute.backends.onnx_session import require_runtime
-from graphshare.execute.backends.session import Session, SessionSettings
-from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
+from graphshare.execute.backends.session import BackendSession, SessionSettings
+from graphshare.execute.engines.engine import Compiled, GraphPart, NodesRefusedError
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.export_onnx.translate import OnnxTarget, UntranslatedError, translate_graph
 from graphshare.formats.onnx.protobuf import Message
@@ -44,7 +44,7 @@ class OnnxRuntime:
         """Create the engine. Raises UsageError if onnxruntime is not installed."""
         require_runtime()
 
-    def compile(self, part: Part) -> Compiled:
+    def compile(self, part: GraphPart) -> Compiled:
         """Return the part in its own session.
 
         Raises NodesRefusedError for nodes without a translation or a kernel in onnxruntime, and for
@@ -71,7 +71,7 @@ class OnnxRuntime:
 
 
 class _CompiledSession:
-    def __init__(self, session: Session, translated: OnnxPart, part: Part) -> None:
+    def __init__(self, session: BackendSession, translated: OnnxPart, part: GraphPart) -> None:
         self._session, self._names = session, translated.inputs
         self._types = {
             node: part.inference.types[node][0] or "float32" for node in translated.inputs
@@ -88,7 +88,7 @@ class _CompiledSession:
             raise RefusedError(error.faults, hint="compute it with `engine='numpy'`") from error
 
 
-def _blame(part: Part, message: str) -> dict[Node, str]:
+def _blame(part: GraphPart, message: str) -> dict[Node, str]:
     """Return the nodes that a message of onnxruntime names, or all operators, with the reason."""
     reason = f"it is refused: {' '.join(message.split())[:_LONGEST]}"
     operators = [node for node in part.inference.nodes if not node.is_variable]
@@ -116,7 +116,7 @@ class OnnxPart(msgspec.Struct, frozen=True, eq=False):
     inputs: Mapping[Node, str]
 
 
-def translate_part(part: Part) -> OnnxPart:
+def translate_part(part: GraphPart) -> OnnxPart:
     """Translate a part for its shapes. Raises NodesRefusedError."""
     values: dict[Node, Value] = {}
     tensors: dict[Node, Tensor] = {}

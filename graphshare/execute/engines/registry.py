@@ -11,7 +11,7 @@ from collections.abc import Callable
 from graphshare.analysis.cost import count_multiply_adds
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.backends.onnx_session import has_runtime
-from graphshare.execute.engines.engine import Compiled, Engine, Part
+from graphshare.execute.engines.engine import Compiled, Engine, GraphPart
 from graphshare.resources import count_threads
 from graphshare.text.names import did_you_mean
 
@@ -77,7 +77,7 @@ class Auto:
     def __init__(self) -> None:
         self._engine: Engine | None = None
 
-    def takes(self, part: Part, forwards: int) -> bool:
+    def takes(self, part: GraphPart, forwards: int) -> bool:
         nodes = part.inference.nodes
         if not has_runtime() or any(
             dtype not in _DTYPES for node in nodes for dtype in part.inference.types[node]
@@ -92,7 +92,7 @@ class Auto:
         saved = (_SAVED_OPTIMIZED if part.repeated else _SAVED) / count_threads()
         return forwards * saved * count_multiply_adds(part.inference) >= _MARGIN * opening
 
-    def compile(self, part: Part) -> Compiled:
+    def compile(self, part: GraphPart) -> Compiled:
         if self._engine is None:
             self._engine = _create_onnxruntime()
         return self._engine.compile(part)

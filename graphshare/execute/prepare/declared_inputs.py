@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.errors import Fault, MemoryLimitError, RefusedError
-from graphshare.execute.backends.session import NO_ARRAY, Session
+from graphshare.execute.backends.session import NO_ARRAY, BackendSession
 from graphshare.execute.prepare.fed_values import convert_value, split_type
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.facets import Integers
@@ -166,7 +166,7 @@ def fits_sizes(sizes: Sequence[object] | None, others: Sequence[object] | None) 
     )
 
 
-def find_dtype(session: Session, name: str) -> str:
+def find_dtype(session: BackendSession, name: str) -> str:
     """Return the numpy dtype of an input, or of its tensors; empty if none."""
     dtype = split_type(session.dtypes[name])[1]
     return (
@@ -176,7 +176,7 @@ def find_dtype(session: Session, name: str) -> str:
     )
 
 
-def convert_inputs(session: Session, values: Mapping[str, Any]) -> dict[str, Any]:
+def convert_inputs(session: BackendSession, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``values`` by input in a session's dtypes. Raises RefusedError as :func:`convert_feed`."""
     whole = {
         # An array for a sequence has an element per row.
@@ -214,7 +214,7 @@ class InputDrawer:
 
     def __init__(
         self,
-        session: Session,
+        session: BackendSession,
         feeds: Mapping[str, Array],
         shapes: Mapping[str, GivenShape] = EMPTY,
         seed: int = 0,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.formats.facets import Description, Layout
+from graphshare.formats.facets import Description, TextLayout
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import (
     ModelFormat,
@@ -64,7 +64,7 @@ class MxnetDescription(Description):
         return [part for part in parts if part and len(part) <= 20]
 
 
-class MxnetLayout(Layout):
+class MxnetLayout(TextLayout):
     """The layouts of symbol files."""
 
     def relayout(self, graph: Graph, layout: str | None) -> Graph:

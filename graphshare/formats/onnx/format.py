@@ -19,8 +19,8 @@ from graphshare.formats.facets import (
     Editing,
     Inlined,
     Meaning,
+    ModelPooling,
     OperatorSets,
-    Pooling,
     StaticType,
     Switches,
     Types,
@@ -216,7 +216,7 @@ class OnnxFormat(ModelFormat):
         return OnnxOperatorSets()
 
     @property
-    def pooling(self) -> Pooling:
+    def pooling(self) -> ModelPooling:
         # Start-up: few commands read all weights
         from graphshare.formats.onnx.pool import OnnxPooling
 

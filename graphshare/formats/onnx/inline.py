@@ -39,7 +39,7 @@ from graphshare.ir.walk import (
     list_output_names,
     topological,
 )
-from graphshare.onnx_ops.definitions import STANDARD, Step, find_definition
+from graphshare.onnx_ops.definitions import STANDARD, DefinitionStep, find_definition
 from graphshare.onnx_ops.operators import find_meaning
 from graphshare.text.names import TakenNames
 
@@ -243,11 +243,15 @@ class _Inliner:
         self.defined += stored in self._standard.values()
         return order
 
-    def _find_definition(self, node: Node) -> list[Step] | None:
+    def _find_definition(self, node: Node) -> list[DefinitionStep] | None:
         return find_definition(node, self.opsets.get("", 1), has_numbers=self._has_numbers)
 
     def _define(
-        self, node: Node, definition: Sequence[Step], outputs: Sequence[str], links: _Links
+        self,
+        node: Node,
+        definition: Sequence[DefinitionStep],
+        outputs: Sequence[str],
+        links: _Links,
     ) -> list[Node]:
         operands = _follow(list_operands(node), links)
         values: dict[str, Entry] = {}

@@ -22,7 +22,7 @@ from graphshare.files.leftovers import list_temporaries, remove_leftovers
 from graphshare.files.open_source import open_source, reopen_source
 from graphshare.files.paths import base_name, find_identity, join, list_names
 from graphshare.files.staged_file import StagedFile
-from graphshare.formats.facets import Content, Pooling, StagedModel
+from graphshare.formats.facets import Content, ModelPooling, StagedModel
 from graphshare.formats.model_names import PARAMETER_ENDINGS
 from graphshare.formats.onnx.accounts import check_kept
 from graphshare.formats.onnx.compose import add_metadata
@@ -434,7 +434,7 @@ def _read_staged(member: PoolMember, pool: WeightPool | None, location: str) -> 
 def stage_models(
     models: Sequence[tuple[Graph, ParameterFile | None, str]], path: str, stage: OutputTransaction
 ) -> tuple[list[StagedModel], int]:
-    """Write models and the file of their weights; see :meth:`graphshare.formats.facets.Pooling.stage`."""
+    """Write models and the file of their weights; see :meth:`graphshare.formats.facets.ModelPooling.stage`."""
     members, pool, written = [PoolMember(*model, embeds=not path) for model in models], None, ""
     if path:
         hash_members(members)
@@ -644,7 +644,7 @@ def list_orphans(path: str) -> int:
     return orphans
 
 
-class OnnxPooling(Pooling):
+class OnnxPooling(ModelPooling):
     """Pools data of initializers, Constants and other attributes in one file."""
 
     stage = staticmethod(stage_models)

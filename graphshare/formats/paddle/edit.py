@@ -11,8 +11,8 @@ from graphshare.errors import Fault, GraphshareError, RefusedError
 from graphshare.formats.facets import Editing, TensorType
 from graphshare.formats.paddle.records import (
     FETCH,
-    Result,
-    Stored,
+    OperatorResult,
+    StoredObject,
     find_stored,
     name_value,
     read_values,
@@ -54,12 +54,12 @@ def make_fetch(entry: Entry, name: str) -> Node:
     attributes = write_list(
         [make_attribute("name", "0.a_str", name), make_attribute("col", "0.a_i32", 0)]
     )
-    result = Result(1, (("%", b"1"), ("TT", text)))
+    result = OperatorResult(1, (("%", b"1"), ("TT", text)))
     # The predictor keeps only persistable values for its caller.
     owned = write_list([_make_flag("persistable", True), _make_flag("stop_gradient", False)])
     fields = (("#", b'"1.fetch"'), ("A", attributes), ("I", b"[]"), ("O", b"[]"), ("OA", owned))
     _, values = read_values(fields, is_named=True)
-    details = NodeDetails("pd_op", (name,), values, stored=Stored(fields, (result,), name))
+    details = NodeDetails("pd_op", (name,), values, stored=StoredObject(fields, (result,), name))
     return Node(FETCH, name, inputs=(entry,), num_outputs=1, details=details)
 
 
@@ -88,7 +88,7 @@ def _make_data(name: str, text: bytes, dtype: str) -> Node:
         make_attribute("dtype", "1.a_dtype", dtype),
         make_attribute("place", "1.a_place", [0, 0, ""]),
     ]
-    result = Result(1, (("%", b"1"), ("TT", text)))
+    result = OperatorResult(1, (("%", b"1"), ("TT", text)))
     owned = write_list([_make_flag("persistable", False), _make_flag("stop_gradient", True)])
     fields = (
         ("#", b'"1.data"'),
@@ -99,7 +99,7 @@ def _make_data(name: str, text: bytes, dtype: str) -> Node:
     )
     _, values = read_values(fields, is_named=True)
     details = NodeDetails(
-        "pd_op", (), values, holds_value=False, stored=Stored(fields, (result,), name)
+        "pd_op", (), values, holds_value=False, stored=StoredObject(fields, (result,), name)
     )
     return Node("", name, num_outputs=1, details=details)
 

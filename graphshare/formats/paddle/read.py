@@ -20,9 +20,9 @@ from graphshare.formats.paddle.records import (
     INPUTS,
     PARAMETER,
     BodyRecord,
+    OperatorResult,
     PaddleSource,
-    Result,
-    Stored,
+    StoredObject,
     find_column,
     find_stored,
     name_value,
@@ -178,7 +178,7 @@ class _Reader:
         is_input = op in INPUTS and not depth
         is_named = is_input or op == FETCH
         name, values = read_values(tuple(fields.items()), is_named=is_named)
-        stored = Stored(tuple(fields.items()), results, name)
+        stored = StoredObject(tuple(fields.items()), results, name)
         if is_named:
             self._check_named(op, fields, results)
         if is_input:
@@ -216,7 +216,9 @@ class _Reader:
             details=details,
         )
 
-    def _check_named(self, op: str, fields: Mapping[str, bytes], results: Sequence[Result]) -> None:
+    def _check_named(
+        self, op: str, fields: Mapping[str, bytes], results: Sequence[OperatorResult]
+    ) -> None:
         """Refuse an input or output whose operator has an unusual form."""
         inputs = "one input" if op == FETCH else "no input"
         if (len(read_list(fields["I"])), len(results), "regions" in fields) != (
@@ -238,7 +240,7 @@ class _Reader:
             A=Attribute("", b",".join(flags[:_NAME]).decode()),
             OA=Attribute("", b",".join(owned).decode()),
         )
-        stored = Stored(tuple(fields.items()), (self._read_result(fields["O"], "%"),), name)
+        stored = StoredObject(tuple(fields.items()), (self._read_result(fields["O"], "%"),), name)
         if owned[_PERSISTABLE] == b"1":
             return Node(
                 "",
@@ -253,16 +255,16 @@ class _Reader:
             details=NodeDetails(_BUILTIN, (name,), values, stored=stored),
         )
 
-    def _read_result(self, text: bytes, key: str) -> Result:
+    def _read_result(self, text: bytes, key: str) -> OperatorResult:
         fields = read_object(text)
         number = msgspec.json.decode(fields[key], type=int)
         if (number <= 0) is (key == "%"):
             self.fail(
                 f"gives a value the number {number}; those of operators count from 1, those of arguments from -1"
             )
-        return Result(number, tuple(fields.items()))
+        return OperatorResult(number, tuple(fields.items()))
 
-    def _name(self, result: Result) -> str:
+    def _name(self, result: OperatorResult) -> str:
         """A rewritten program's input or output may have the usual name."""
         name = f"%{result.number}"
         return f"{name}.value" if name in self._taken else name
@@ -296,7 +298,7 @@ class _Reader:
         scope, arguments = _Scope(outer), list[Node]()
         for key in ARGUMENTS:
             for record in read_list(block.get(key, b"[]")):
-                stored = Stored((), (self._read_result(record, "#"),))
+                stored = StoredObject((), (self._read_result(record, "#"),))
                 values = FrozenMap(position=len(arguments))
                 details = NodeDetails(key, (), values, holds_value=False, stored=stored)
                 arguments.append(

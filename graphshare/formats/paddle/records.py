@@ -26,7 +26,7 @@ ARGUMENTS = ("args", "kwargs")
 _STATISTICS = (1, 2)  # the mean and the variance of a batch_norm_
 
 
-class Result(msgspec.Struct, frozen=True):
+class OperatorResult(msgspec.Struct, frozen=True):
     """A result of an operator: its number in the file, and its object's keys."""
 
     number: int
@@ -37,7 +37,7 @@ class Result(msgspec.Struct, frozen=True):
         return dict(self.fields).get("TT", b"")
 
 
-class Stored(msgspec.Struct, frozen=True, eq=False):
+class StoredObject(msgspec.Struct, frozen=True, eq=False):
     """The JSON of an operator, parameter, input or body argument: ``fields`` as read, and its
     ``results``.
 
@@ -45,7 +45,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
     """
 
     fields: Fields
-    results: tuple[Result, ...]
+    results: tuple[OperatorResult, ...]
     name: str = ""
 
 
@@ -117,10 +117,10 @@ def read_values(fields: Fields, *, is_named: bool) -> tuple[str, FrozenMap]:
     return name, FrozenMap(values)
 
 
-def find_stored(node: Node) -> Stored | None:
+def find_stored(node: Node) -> StoredObject | None:
     """Return the data that a node keeps from its file; None without a Paddle file."""
     stored = node.details.stored
-    return stored if isinstance(stored, Stored) else None
+    return stored if isinstance(stored, StoredObject) else None
 
 
 def find_column(node: Node) -> int:

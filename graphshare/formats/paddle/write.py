@@ -13,7 +13,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.paddle.records import (
     ARGUMENTS,
     BodyRecord,
-    Stored,
+    StoredObject,
     find_column,
     find_stored,
     get_source,
@@ -105,7 +105,9 @@ class _Writer:
             changes["regions"] = write_list(self._write_bodies(node, numbers))
         return _set(stored.fields, **changes)
 
-    def _write_attributes(self, node: Node, stored: Stored, is_parameter: bool) -> bytes | None:
+    def _write_attributes(
+        self, node: Node, stored: StoredObject, is_parameter: bool
+    ) -> bytes | None:
         """Return a node's attributes if its name or column differs from its text."""
         text = dict(stored.fields).get("A", b"[]")
         if is_parameter:

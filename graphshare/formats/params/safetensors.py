@@ -43,7 +43,7 @@ _DTYPES = {codes.safetensors: dtype for dtype, codes in DTYPES.items()}
 _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TensorEntry(msgspec.Struct, frozen=True):
     """An array as the header states it; offsets are bytes from the start of the data."""
 
     dtype: str
@@ -64,7 +64,7 @@ class Header(msgspec.Struct, frozen=True, eq=False):
     size: int
     identity: Identity
     start: int
-    entries: dict[str, Entry]
+    entries: dict[str, TensorEntry]
     metadata: dict[str, str]
 
 
@@ -105,10 +105,10 @@ class Safetensors(ParameterFormat):
             offsets[key] = (end, end + record.dense_size)
             end += record.dense_size
         metadata = {**options.metadata, **options.ties}
-        entries: dict[str, Entry] = {}
+        entries: dict[str, TensorEntry] = {}
         for record, key in arrays:
             shape, dtype = record.shape_and_dtype()
-            entries[key] = Entry(DTYPES[dtype].safetensors, shape, offsets[key])
+            entries[key] = TensorEntry(DTYPES[dtype].safetensors, shape, offsets[key])
         write_all(out, encode_header(entries, metadata))
         for record, _ in placed:
             for chunk in chunks(record):
@@ -151,16 +151,16 @@ def read_header(source: ByteSource) -> Header:
     return Header(source.name, source.size, source.identity, 8 + length, entries, metadata)
 
 
-def _decode(header: bytes) -> tuple[dict[str, Entry], dict[str, str]]:
+def _decode(header: bytes) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     raw = msgspec.json.decode(header, type=dict[str, msgspec.Raw])
     metadata: dict[str, str] = {}
     if METADATA in raw:
         metadata = msgspec.json.decode(raw.pop(METADATA), type=dict[str, str])
-    decoder = msgspec.json.Decoder(Entry)
+    decoder = msgspec.json.Decoder(TensorEntry)
     return {key: decoder.decode(value) for key, value in raw.items()}, metadata
 
 
-def encode_header(entries: Mapping[str, Entry], metadata: Mapping[str, str]) -> bytes:
+def encode_header(entries: Mapping[str, TensorEntry], metadata: Mapping[str, str]) -> bytes:
     """Return the start of a file: the length of the header, and the header."""
     encoded = msgspec.json.encode({METADATA: metadata, **entries} if metadata else entries)
     # The data begins at a multiple of 8 bytes, as in files of the safetensors package.
@@ -182,7 +182,7 @@ def find_misfit(header: Header, *, known_dtypes: bool = True) -> Iterator[Fault]
         yield Fault(message, where=header.path, hint=DAMAGED)
 
 
-def _describe_misfit(entry: Entry, end: int, known_dtypes: bool) -> Iterator[tuple[str, str]]:
+def _describe_misfit(entry: TensorEntry, end: int, known_dtypes: bool) -> Iterator[tuple[str, str]]:
     begin, stop = entry.data_offsets
     dtype = _DTYPES.get(entry.dtype)
     if dtype is None and known_dtypes:
@@ -229,7 +229,7 @@ def index_header(header: Header) -> ParameterFile:
     )
 
 
-def _record(key: str, entry: Entry, start: int) -> Record:
+def _record(key: str, entry: TensorEntry, start: int) -> Record:
     begin, stop = entry.data_offsets
     offset, size = start + begin, stop - begin
     return Record(key, entry.shape, _DTYPES[entry.dtype], "safetensors", offset, size, offset, size)

@@ -26,8 +26,8 @@ from graphshare.formats.model_names import CONFIG, INDEX_END, SHARD_END, has_sha
 from graphshare.formats.params.records import Origin, ParameterFile, format_record
 from graphshare.formats.params.safetensors import (
     FORMAT,
-    Entry,
     Header,
+    TensorEntry,
     find_misfit,
     index_header,
     read_header,
@@ -65,9 +65,9 @@ class ShardFolder(msgspec.Struct, frozen=True):
     def config_path(self) -> str:
         return join(self.path, CONFIG)
 
-    def list_tensors(self) -> dict[str, tuple[Header, Entry]]:
+    def list_tensors(self) -> dict[str, tuple[Header, TensorEntry]]:
         """Return the tensors that a loader finds, each with its shard."""
-        tensors: dict[str, tuple[Header, Entry]] = {}
+        tensors: dict[str, tuple[Header, TensorEntry]] = {}
         for name, header in self.shards.items():
             for key, entry in header.entries.items():
                 if self.weight_map.get(key, name) == name and (
@@ -210,7 +210,7 @@ def _read_index(
         return index, {}
 
 
-def _is_empty(key: str, entry: Entry) -> bool:
+def _is_empty(key: str, entry: TensorEntry) -> bool:
     """Whether a weight has no elements, as if another process of a group owned it; other arrays may
     have none.
     """

@@ -23,8 +23,8 @@ from graphshare.formats.mxnet.places import find_places
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
 from graphshare.formats.params.records import element_count
 from graphshare.formats.params.safetensors import (
-    Entry,
     Header,
+    TensorEntry,
     encode_header,
     find_misfit,
     read_header,
@@ -57,7 +57,7 @@ class RetiePlan(msgspec.Struct, frozen=True):
 
     how: How
     arrays: tuple[Retied, ...]
-    shards: dict[str, dict[str, Entry]]
+    shards: dict[str, dict[str, TensorEntry]]
     metadata: dict[str, dict[str, str]]
     index: bytes
     config: bytes
@@ -214,7 +214,7 @@ def stage_retie(
 
 def _write_shard(
     header: Header,
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, TensorEntry],
     metadata: Mapping[str, str],
     out: StagedFile,
     advance: Advance,
@@ -222,7 +222,7 @@ def _write_shard(
     """Copy ``entries`` from the file of ``header``, and read the new header back."""
     # Wider elements come first, so that every array is aligned.
     order = sorted(entries.items(), key=lambda item: (-_item_size(item[1]), item[1].data_offsets))
-    placed: dict[str, Entry] = {}
+    placed: dict[str, TensorEntry] = {}
     end = 0
     for key, entry in order:
         placed[key] = msgspec.structs.replace(entry, data_offsets=(end, end + entry.size))
@@ -245,5 +245,5 @@ def _write_shard(
         )
 
 
-def _item_size(entry: Entry) -> int:
+def _item_size(entry: TensorEntry) -> int:
     return entry.size // max(1, element_count(entry.shape))

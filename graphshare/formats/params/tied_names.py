@@ -17,7 +17,7 @@ import msgspec
 
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import reopen_source
-from graphshare.formats.params.safetensors import Entry, Header
+from graphshare.formats.params.safetensors import Header, TensorEntry
 from graphshare.formats.params.shards import ShardFolder
 from graphshare.progress import task
 
@@ -62,8 +62,8 @@ class TiedPair(msgspec.Struct, frozen=True):
 
     name: str
     kept: str
-    first: tuple[Header, Entry] | None
-    second: tuple[Header, Entry] | None
+    first: tuple[Header, TensorEntry] | None
+    second: tuple[Header, TensorEntry] | None
 
     @property
     def stored(self) -> Literal["once", "twice", "unlike"]:
@@ -148,7 +148,9 @@ def find_pairs(folder: ShardFolder) -> list[TiedPair]:
     return best[:1]
 
 
-def _match(tensors: Mapping[str, tuple[Header, Entry]], new: str, old: str) -> TiedPair | None:
+def _match(
+    tensors: Mapping[str, tuple[Header, TensorEntry]], new: str, old: str
+) -> TiedPair | None:
     kept = _find(tensors, old, 2)
     name = _find(tensors, new, max(2, new.count(".")))
     if name is None and kept is not None:  # the name that it would have beside the other one
@@ -175,7 +177,9 @@ def _find(tensors: Mapping[str, object], name: str, least: int) -> str | None:
     return None
 
 
-def find_difference(left: tuple[Header, Entry], right: tuple[Header, Entry]) -> int | None:
+def find_difference(
+    left: tuple[Header, TensorEntry], right: tuple[Header, TensorEntry]
+) -> int | None:
     """Return the position of the first byte that differs between tensors of equal size; None if
     equal.
 

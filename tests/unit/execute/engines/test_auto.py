@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import graphshare as gs
 from graphshare.execute.backends import onnx_session
 from graphshare.execute.engines import registry
-from graphshare.execute.engines.engine import Part
+from graphshare.execute.engines.engine import GraphPart
 from graphshare.execute.engines.registry import Auto
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.inference import infer
@@ -21,7 +21,7 @@ from tests.processes import ROOT
 LENET = str(ROOT / "fixtures" / "lenet")
 
 
-def dense(units: int, dtype: str = "float32") -> Part:
+def dense(units: int, dtype: str = "float32") -> GraphPart:
     """One matrix product of 1000 rows with ``units`` squared weights."""
     x, weight = Node("", "x"), Node("", "w")
     product = Node(
@@ -32,7 +32,7 @@ def dense(units: int, dtype: str = "float32") -> Part:
     )
     graph = Graph((x, weight, product), (Entry(product),))
     array = np.zeros((units, units), dtype)
-    return Part(
+    return GraphPart(
         graph,
         infer(graph, {x: (1000, units), weight: array.shape}, {weight: dtype}),
         {weight: array},

@@ -12,7 +12,7 @@ import pytest
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
 from graphshare.execute.engines import registry
-from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
+from graphshare.execute.engines.engine import Compiled, GraphPart, NodesRefusedError
 from graphshare.execute.interpreter import run_graph
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.kernel import Array
@@ -27,9 +27,9 @@ class Counting:
     name = "counting"
 
     def __init__(self, *refused: str) -> None:
-        self.refused, self.parts = refused, list[Part]()
+        self.refused, self.parts = refused, list[GraphPart]()
 
-    def compile(self, part: Part) -> Compiled:
+    def compile(self, part: GraphPart) -> Compiled:
         for node in part.graph.nodes:
             if node.op in self.refused:
                 raise NodesRefusedError({node: "it is not liked"})

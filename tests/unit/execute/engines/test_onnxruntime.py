@@ -19,7 +19,7 @@ from graphshare.execute.backends.confined_session import ConfinedSession
 from graphshare.execute.backends.onnx_session import OnnxSession
 from graphshare.execute.backends.session import SessionSettings
 from graphshare.execute.engines import onnxruntime_engine
-from graphshare.execute.engines.engine import NodesRefusedError, Part
+from graphshare.execute.engines.engine import GraphPart, NodesRefusedError
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime, translate_part
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Entry, Graph, Node
@@ -180,7 +180,7 @@ def test_refusals_of_the_engine_are_nodes() -> None:
     factors = Node("_linalg_gelqf", "f", {}, (Entry(x),), 2)
     graph = Graph((x, factors), (Entry(factors),))
     with pytest.raises(NodesRefusedError) as error:
-        OnnxRuntime().compile(Part(graph, infer(graph, {x: (3, 4)}, {}), {}))
+        OnnxRuntime().compile(GraphPart(graph, infer(graph, {x: (3, 4)}, {}), {}))
     assert list(error.value.reasons) == [factors]
 
 
@@ -189,7 +189,7 @@ def test_products_of_nothing_are_zeros() -> None:
     x = Node("", "x")
     scores = Node("_contrib_interleaved_matmul_selfatt_qk", "a", {"heads": "1"}, (Entry(x),))
     graph = Graph((x, scores), (Entry(scores),))
-    part = Part(graph, infer(graph, {x: (5, 3, 0)}, {}), {})
+    part = GraphPart(graph, infer(graph, {x: (5, 3, 0)}, {}), {})
     assert b"MatMul" not in translate_part(part).data
     (found,) = OnnxRuntime().compile(part)({x: np.ones((5, 3, 0), np.float32)})
     assert np.array_equal(found, np.zeros((3, 5, 5), np.float32))
@@ -203,7 +203,7 @@ def test_constants_of_a_part_are_no_inputs() -> None:
     constants = {small: np.full((1, 1), 2, np.float32), large: np.ones((64, 1024), np.float32)}
     graph = Graph((x, small, large, a, b), (Entry(b),))
     shapes = {x: (1, 1), **{node: array.shape for node, array in constants.items()}}
-    translated = translate_part(Part(graph, infer(graph, shapes, {}), constants))
+    translated = translate_part(GraphPart(graph, infer(graph, shapes, {}), constants))
     assert list(translated.inputs) == [x]
     assert [array.shape for array in translated.arrays.values()] == [(64, 1024)]
     assert constants[small].tobytes() in translated.data
@@ -311,6 +311,6 @@ def test_what_onnxruntime_blames_is_the_operator_of_the_longest_name(
     x = Node("", "x")
     nodes = (x, *(Node("relu", name, inputs=(Entry(x),)) for name in ("a", "a/b", "c")))
     graph = Graph(nodes, tuple(map(Entry, nodes[1:])))
-    blamed = onnxruntime_engine._blame(Part(graph, infer(graph, {x: (1,)}, {}), {}), message)
+    blamed = onnxruntime_engine._blame(GraphPart(graph, infer(graph, {x: (1,)}, {}), {}), message)
     assert sorted(node.name for node in blamed) == names
     assert all(reason.startswith("it is refused: ") for reason in blamed.values())
