@@ -301,7 +301,7 @@ def test_what_cannot_be_told_is_no_answer(copied: Path) -> None:
     refused(graphshare("verify", "siam", "--shape", "data=1,2,28,28", cwd=copied), "conv1")
     refused(
         graphshare("verify", "siam-symbol.json", cwd=copied),
-        "parameter 'conv1_weight' has no value",
+        "16 parameters have no value: no parameter file is given ('conv1_weight', ",
     )
 
 

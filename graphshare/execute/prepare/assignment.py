@@ -26,6 +26,7 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, choose_sizes, infer
 from graphshare.ops.kernel import Array, Shape
+from graphshare.text.format import format_count, format_names
 
 Attempt = Callable[[Mapping[Node, Array]], None]
 """Computes values; raises InputError if that fails."""
@@ -172,22 +173,37 @@ def refuse_missing(
     params: ParameterFile | None,
     *,
     hint: str = (
-        "give it with `params=FILE` or `feeds={NAME: array}`, or draw missing parameters with "
+        "name their file with `params=FILE`, give values with `feeds={NAME: array}`, or draw them with "
         "`params_seed=SEED`"
     ),
 ) -> None:
-    """Refuse variables without a value or a seed; all are listed. ``hint`` is for parameters."""
+    """Refuse variables without a value or a seed. ``hint`` is for parameters, which are one fault:
+    a forgotten file leaves hundreds without a value.
+    """
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
     inputs = [
         node
         for node in missing
         if seed is None and not (roles[node].is_parameter or roles[node].is_optional)
     ]
-    where = f"{params.path} does not contain it" if params else "no parameter file is given"
-    faults = [
-        Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters
-    ]
+    faults = [Fault(_describe_missing(parameters, params), hint=hint)] if parameters else []
     hint = "give it with `feeds={NAME: array}`, or draw missing inputs with `seed=SEED`"
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
     if faults:
         raise RefusedError(faults)
+
+
+_NAMED = 4  # names of a parameter file that is not there at all: which ones hardly matters
+
+
+def _describe_missing(parameters: Sequence[Node], params: ParameterFile | None) -> str:
+    names = [repr(node.name) for node in parameters]
+    if len(names) == 1:
+        subject, they = f"parameter {names[0]} has", "it"
+    else:
+        subject, they = f"{format_count(len(names), 'parameter')} have", "them"
+    where = f"{params.path} does not contain {they}" if params else "no parameter file is given"
+    message = f"{subject} no value: {where}"
+    if len(names) == 1:
+        return message
+    return f"{message} ({format_names(names) if params else format_names(names, _NAMED)})"
