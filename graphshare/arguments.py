@@ -21,6 +21,7 @@ import msgspec
 
 from graphshare.errors import Fault, UsageError
 from graphshare.text.names import did_you_mean
+from graphshare.text.urls import localize
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,8 +47,8 @@ def check_arguments(function: F) -> F:
     fit.
 
     A name or path is not empty, unless that is the default, and a list of names has no repetition.
-    An iterator becomes a list. Missing and unknown arguments stay a TypeError. Each field of
-    :class:`Options` is an argument.
+    An iterator becomes a list, a path a text, and a ``file://`` URL the path that it means. Missing
+    and unknown arguments stay a TypeError. Each field of :class:`Options` is an argument.
     """
 
     @wraps(function)
@@ -68,6 +69,7 @@ def check_arguments(function: F) -> F:
                 faults.append(_describe(name, value, *misfit))
             elif isinstance(value, Options):
                 faults += _check_fields(value)
+            bound.arguments[name] = _localize(value, hints.get(name, Any))
         if faults:
             raise UsageError(faults)
         return function(*bound.args, **bound.kwargs)
@@ -113,6 +115,25 @@ def _check_fields(options: Options) -> Iterator[Fault]:
         misfit = None if value is field.default else _find_misfit(value, hints[field.name])
         if misfit is not None:
             yield _describe(field.name, value, *misfit)
+
+
+def _localize(value: Any, hint: Any) -> Any:
+    """Return an argument with its paths as text; names in its place stay as they are."""
+    if isinstance(value, Options):
+        fields = _list_fields(type(value)).items()
+        paths = {
+            name: _localize(getattr(value, name), kind) for name, kind in fields if _is_path(kind)
+        }
+        return msgspec.structs.replace(value, **paths) if paths else value
+    kinds = get_args(hint)
+    if not isinstance(value, str | os.PathLike):  # a list
+        kinds = tuple(chain.from_iterable(map(get_args, kinds)))
+    return localize(value) if any(map(_is_path, kinds)) else value
+
+
+def _is_path(hint: Any) -> bool:
+    """Return whether a type is a path, or has paths."""
+    return get_origin(hint) is os.PathLike or any(map(_is_path, get_args(hint)))
 
 
 @cache

@@ -30,7 +30,6 @@ from graphshare.formats.params.diff import ParameterDiff, diff_parameters, pair_
 from graphshare.formats.params.format import WriteOptions, choose_format, find_format, read_index
 from graphshare.formats.params.records import select_keys
 from graphshare.text.names import split_key
-from graphshare.text.urls import local_path
 
 
 def convert(
@@ -79,7 +78,7 @@ def convert(
             is ambiguous; all are named.
         OutputError: the target cannot be written; it is left unchanged.
     """
-    path, target = local_path(find_params(source, epoch=epoch)), local_path(os.fspath(target))
+    path, target = find_params(source, epoch=epoch), os.fspath(target)
     if to not in (None, *PARAMETER_FORMATS):
         raise UsageError(
             Fault(

@@ -30,7 +30,7 @@ from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.model_names import list_model_endings
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.summary import ShortRepr
-from graphshare.text.urls import is_url, local_path
+from graphshare.text.urls import is_url
 
 DATA = "weights.data"
 
@@ -111,7 +111,7 @@ def pool(
         OutputError: a file could not be written; all files are left unchanged.
     """
     sources = [as_checkpoint(model) for model in models]
-    folder = local_path(os.fspath(out))
+    folder = os.fspath(out)
     targets = _place_models(sources, folder)
     location = "" if embed else _place_data(data, targets)
     refuse_links(folder, [*targets, os.path.join(folder, location)])

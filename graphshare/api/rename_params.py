@@ -19,7 +19,6 @@ from graphshare.formats.params.records import ParameterFile, select_keys
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.rewrite.rules.model import Ruleset
 from graphshare.text.names import split_key
-from graphshare.text.urls import local_path
 
 
 class RenamedKeys(msgspec.Struct, frozen=True):
@@ -68,10 +67,8 @@ def rename_params(
     """
     from graphshare.rewrite.rename import rename  # start-up: the other functions need no rewrite
 
-    path = local_path(find_params(source, epoch=epoch))
-    target = (
-        place_output(local_path(os.fspath(target)), base_name(path)) if target is not None else ""
-    )
+    path = find_params(source, epoch=epoch)
+    target = place_output(os.fspath(target), base_name(path)) if target is not None else ""
     refuse_inputs_as_outputs(
         [UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place
     )

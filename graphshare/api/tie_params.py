@@ -25,7 +25,7 @@ from graphshare.formats.params.tie import (
 from graphshare.formats.params.tied_names import find_pairs, read_statement
 from graphshare.text.format import format_count, format_names
 from graphshare.text.summary import ShortRepr
-from graphshare.text.urls import is_url, local_path
+from graphshare.text.urls import is_url
 
 
 class RetiedFolder(ShortRepr, msgspec.Struct, frozen=True):
@@ -73,10 +73,7 @@ def tie_params(
         RefusedError: there is nothing to tie, copies differ, ``out`` has other files, or is in a model hub's cache.
         OutputError: a file cannot be written; all files are left unchanged.
     """
-    path, target = (
-        local_path(os.fspath(folder)),
-        local_path(os.fspath(out)) if out is not None else "",
-    )
+    path, target = os.fspath(folder), os.fspath(out) if out is not None else ""
     if not dry_run and bool(target) == in_place:
         raise UsageError(
             Fault("needs either `out` or `in_place`", hint="name a new folder for the result")

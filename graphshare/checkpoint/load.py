@@ -47,7 +47,7 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.text.format import format_count
 from graphshare.text.names import suggest
 from graphshare.text.patterns import expand_patterns
-from graphshare.text.urls import is_url, local_path, redact
+from graphshare.text.urls import is_url, redact
 
 S = TypeVar("S")
 Model = Checkpoint | Graph | str | os.PathLike[str]
@@ -74,10 +74,7 @@ def load(
         InputError: a file cannot be read or is broken.
         UsageError: a stem has several parameter files and ``epoch`` does not choose one.
     """
-    source, params = (
-        local_path(os.fspath(source)),
-        local_path(os.fspath(params)) if params else None,
-    )
+    source, params = os.fspath(source), os.fspath(params) if params else None
     path, stem = graph_path(source)
     if path == STDIN and params == "-":
         raise UsageError(Fault("the graph and its parameters cannot both come from stdin"))
@@ -127,8 +124,7 @@ def load_both(
 ) -> tuple[Checkpoint, Checkpoint]:
     """Load two models to compare; ``epoch`` applies to each stem. Errors as in :func:`load`."""
     one, other = (
-        epoch if epoch is not None and graph_path(local_path(path))[1] else None
-        for path in (left, right)
+        epoch if epoch is not None and graph_path(path)[1] else None for path in (left, right)
     )
     if one is other is None and epoch is not None:
         raise UsageError(
@@ -258,7 +254,7 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
         UsageError: a stem has several parameter files and no ``epoch`` chooses one; ``epoch`` is
             given with a path.
     """
-    path = local_path(os.fspath(source))
+    path = os.fspath(source)
     is_named = _is_parameter_file(path)
     if is_named and epoch is not None:
         raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {path!r} is a file"))
@@ -286,7 +282,7 @@ def name_by_stem(file: ParameterFile, source: StrPath) -> ParameterFile:
     # Start-up: graphs alone need no parameter format
     from graphshare.formats.params.format import find_format
 
-    stem = local_path(os.fspath(source))
+    stem = os.fspath(source)
     if file.named or _is_parameter_file(stem) or find_format(file.format).keeps_names:
         return file
     format_, graph, _ = read_graph(find_by_stem(stem))
@@ -298,7 +294,7 @@ def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None)
 
     Errors as in :func:`find_params`; UsageError for an ``epoch`` with two paths.
     """
-    sides = [local_path(os.fspath(source)) for source in (left, right)]
+    sides = [os.fspath(source) for source in (left, right)]
     files = [_is_parameter_file(path) for path in sides]
     if all(files) and epoch is not None:
         raise UsageError(

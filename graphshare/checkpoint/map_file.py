@@ -23,7 +23,6 @@ from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.text.format import encode_json, format_count
 from graphshare.text.names import did_you_mean, find_numbered
 from graphshare.text.summary import ShortRepr, quote_name
-from graphshare.text.urls import local_path
 
 MAP_VERSION = 1
 StoredByNode = dict[Node, StoredNames]
@@ -118,7 +117,7 @@ def read_map(path: str | os.PathLike[str]) -> MapFile:
     Raises:
         InputError: the file cannot be read or is neither; a plain object gives a name twice.
     """
-    where = local_path(os.fspath(path))
+    where = os.fspath(path)
     try:
         data = read_file(where)
     except OSError as error:

@@ -55,7 +55,7 @@ from graphshare.ir.graph import Graph
 from graphshare.ops.attributes import has_np_shape
 from graphshare.resources import end_time_limit
 from graphshare.text.format import shorten
-from graphshare.text.urls import is_url, local_path
+from graphshare.text.urls import is_url
 
 _LONGEST_NOTE = 200  # characters: a file from before may lack hundreds of names
 _CONTENTS: dict[str, Content] = {
@@ -108,9 +108,7 @@ def resolve_outputs(
         UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.
         RefusedError: an output is an input without ``in_place``.
     """
-    out, params, map = (
-        "" if path is None else local_path(os.fspath(path)) for path in (out, params, map)
-    )
+    out, params, map = ("" if path is None else os.fspath(path) for path in (out, params, map))
     format_ = find_format(model.graph)
     if in_place and (not out or _is_own_graph(out, model)):
         graph, params = _own_files(model, params)

@@ -32,7 +32,7 @@ from graphshare.formats.model_names import (
     list_model_endings,
 )
 from graphshare.formats.params.shards import is_shard_folder, read_shard_folder
-from graphshare.text.urls import is_url, local_path
+from graphshare.text.urls import is_url
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ def find_targets(
     targets: dict[tuple[str, str], Target] = {}
     faults: list[Fault] = []
     graphs: dict[str, dict[str, str]] = {}
-    for argument in map(local_path, arguments):
+    for argument in arguments:
         try:
             for target in _find_targets(argument, params, epoch, sieve):
                 pair = _add_graph(target, graphs)

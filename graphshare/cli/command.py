@@ -24,7 +24,7 @@ from graphshare.errors import Fault, UsageError
 from graphshare.files.staged_file import overwriting
 from graphshare.text.markup import quote_shell
 from graphshare.text.names import did_you_mean, find_similar
-from graphshare.text.urls import local_path
+from graphshare.text.urls import localize
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -190,7 +190,7 @@ class Command(click.Command):
         return spelled
 
     def invoke(self, ctx: click.Context) -> Any:
-        ctx.params = {name: _localize(value) for name, value in ctx.params.items()}
+        ctx.params = {name: localize(value) for name, value in ctx.params.items()}
         ctx.params |= _choose_format(self, ctx)
         with ctx.meta.get(LIMITS) or nullcontext():
             return super().invoke(ctx)
@@ -269,12 +269,6 @@ def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]
             )
         )
     return {"format_": chosen[suffix]} if suffix in chosen else {}
-
-
-def _localize(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_localize, value))
-    return local_path(value) if isinstance(value, str) else value
 
 
 def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:

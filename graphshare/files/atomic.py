@@ -36,7 +36,7 @@ from graphshare.files.leftovers import (
 from graphshare.files.paths import exists, find_identity, is_snapshot
 from graphshare.files.staged_file import StagedFile, find_descriptor, note_output, output_error
 from graphshare.text.markup import quote_shell
-from graphshare.text.urls import is_url, local_path
+from graphshare.text.urls import is_url
 
 if TYPE_CHECKING:
     from graphshare.files.remote.upload import Uploads
@@ -86,7 +86,7 @@ class OutputTransaction:
         Raises OutputError when ``path`` cannot be written (a directory, no permission, a missing
         directory), RefusedError when it was opened already.
         """
-        target = local_path(os.fspath(path))
+        target = os.fspath(path)
         try:
             return self._open_url(target, last) if is_url(target) else self._open(target)
         except OSError as error:

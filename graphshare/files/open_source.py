@@ -23,7 +23,7 @@ from graphshare.files.byte_source import (
     raise_shrunk,
 )
 from graphshare.files.paths import STDIN, note_read, refuse_missing, suggest_files
-from graphshare.text.urls import is_url, local_path
+from graphshare.text.urls import is_url
 
 _MAX_COPY = 16 << 30
 _PIECE = 1 << 20
@@ -124,7 +124,7 @@ def open_source(
 
     Raises InputError when the file does not exist, is not a regular file or cannot be read.
     """
-    name = local_path(os.fspath(path))
+    name = os.fspath(path)
     if name in ("-", STDIN):
         return LocalFile(STDIN, descriptor=_open_stdin(accepts))
     if is_url(name):
@@ -150,8 +150,8 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
     Raises OSError for a local file, InputError for a URL.
     """
     if not is_url(path):
-        note_read(local_path(path))
-        with open(local_path(path), "rb") as file:
+        note_read(path)
+        with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size:  # a read sets aside as many bytes as it may return
                 return file.read(min(size, most))

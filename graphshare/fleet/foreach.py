@@ -28,7 +28,7 @@ from graphshare.fleet.work import make_unfinished
 from graphshare.resources import parse_size
 from graphshare.text.format import format_count
 from graphshare.text.summary import MOST_ROWS, ShortRepr, Table, format_html
-from graphshare.text.urls import is_url, local_path
+from graphshare.text.urls import is_url
 
 
 class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +154,6 @@ def foreach(
             outside of the outputs' folder.
         UsageError: the command does not name the model, or options contradict each other.
     """
-    settings = msgspec.structs.replace(settings, out=local_path(settings.out))
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
     size = (

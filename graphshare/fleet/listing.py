@@ -35,7 +35,7 @@ from graphshare.formats.model_names import (
     list_file_endings,
     list_model_endings,
 )
-from graphshare.text.urls import extend_url, is_url, local_path, split_url
+from graphshare.text.urls import extend_url, is_url, split_url
 
 Kind = Literal["graphs", "checkpoints"]
 GRAPHS: frozenset[Kind] = frozenset(("graphs",))
@@ -55,7 +55,7 @@ def list_models(
     sieve = sieve or Sieve()
     models: list[FleetModel] = []
     faults: list[Fault] = []
-    for pattern in map(local_path, patterns):
+    for pattern in patterns:
         try:
             listing = (_list_remote if is_url(pattern) else _list_local)(pattern, sieve, kinds)
         except InputError as error:

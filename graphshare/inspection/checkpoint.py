@@ -21,7 +21,7 @@ from graphshare.formats.params.tied_names import (
 )
 from graphshare.text.format import format_count
 from graphshare.text.summary import ShortRepr
-from graphshare.text.urls import local_path, redact
+from graphshare.text.urls import redact
 
 _HARMLESS: tuple[Kind, ...] = ("index", "twice", "empty", "unlisted")
 """Faults of a folder whose tensors can still be counted."""
@@ -78,7 +78,7 @@ def inspect_checkpoint(folder: StrPath) -> CheckpointFacts:
     Raises:
         InputError: the folder has no safetensors file, or a file of it cannot be read.
     """
-    path = local_path(os.fspath(folder))
+    path = os.fspath(folder)
     shards = read_shard_folder(path)
     require_sound(shards, allow=_HARMLESS)
     entries = [entry for _, entry in shards.list_tensors().values()]

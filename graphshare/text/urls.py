@@ -7,7 +7,9 @@ end.
 
 from __future__ import annotations
 
+import os
 import re
+from typing import Any
 
 # Compiled on first use: most commands see no URL. Bounds keep the time linear, because messages
 # quote any names from files.
@@ -113,3 +115,12 @@ def local_path(path: str) -> str:
         return path
     decoded = unquote(parts.path)
     return decoded[1:] if re.match(r"/[A-Za-z]:/", decoded) else decoded  # a drive of Windows
+
+
+def localize(value: Any) -> Any:
+    """Return a path, or each one of a list, as text: see :func:`local_path`; others unchanged."""
+    if isinstance(value, (str, os.PathLike)):
+        return local_path(os.fspath(value))
+    if isinstance(value, tuple):
+        return tuple(map(localize, value))
+    return [*map(localize, value)] if isinstance(value, (list, set, frozenset)) else value

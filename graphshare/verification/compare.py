@@ -20,7 +20,7 @@ from graphshare.checkpoint.load import (
 from graphshare.checkpoint.map_file import read_map
 from graphshare.errors import Fault
 from graphshare.resources import Resources
-from graphshare.text.urls import is_url, local_path
+from graphshare.text.urls import is_url
 from graphshare.verification.branches import check_names
 from graphshare.verification.comparison import Tolerance
 from graphshare.verification.flow import (
@@ -131,7 +131,7 @@ def compare(
     # Start-up: few proofs look for parts
     from graphshare.verification.reduction import reduce_difference, refuse_folder
 
-    folder = local_path(os.fspath(reduce))
+    folder = os.fspath(reduce)
     refuse_folder(folder)
     with limit_proof(resources, left, right):
         return reduce_difference(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 import numpy as np
@@ -136,6 +137,23 @@ def test_values_that_do_not_fit(hint: Any, value: Any, message: str, wanted: str
     (fault,) = caught.value.faults
     assert fault.message == f"`x` {message}"
     assert fault.hint == (wanted if wanted.startswith("did you mean") else f"expected {wanted}")
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "received"),
+    [
+        (Path, "file:///a%20b", "/a b"),
+        (Path | None, PurePosixPath("a", "b"), "a/b"),
+        (Path, "s3://a/b", "s3://a/b"),
+        (Iterable[Path], iter(["file:///a", PurePosixPath("b")]), ["/a", "b"]),
+        (Path | Iterable[int | Path], (3, "file:///a"), (3, "/a")),
+        (Path | Sequence[str], ["file:///a"], ["file:///a"]),
+        (Names, "file:///a", "file:///a"),
+        (gs.Inputs, gs.Inputs(sets="file:///a"), gs.Inputs(sets="/a")),
+    ],
+)
+def test_a_path_becomes_text_and_a_file_url_its_path(hint: Any, value: Any, received: Any) -> None:
+    assert call(hint, value) == received
 
 
 def test_an_iterator_is_read_once() -> None:

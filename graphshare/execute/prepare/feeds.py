@@ -27,7 +27,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Node
 from graphshare.text.markup import quote_shell
 from graphshare.text.names import did_you_mean, find_numbered, split_pair
-from graphshare.text.urls import is_url
+from graphshare.text.urls import is_url, local_path
 
 T = TypeVar("T")
 GivenShape = tuple[int | None, ...]
@@ -40,7 +40,7 @@ def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
     for text in texts:
         # A path or a URL may contain an =.
         pair = None if is_url(text) or os.path.exists(text) else split_pair(text)
-        pairs.append(pair or ("", text))
+        pairs.append((pair[0], local_path(pair[1])) if pair else ("", text))
     return pairs
 
 

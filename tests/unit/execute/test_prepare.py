@@ -400,6 +400,7 @@ def test_a_feed_is_a_name_and_a_file_or_a_file_alone(
         "b=a.npy",
         "https://host/a=b.npy",
         "x=https://host/a=b.npy",
+        "x=file:///a%20b.npy",
     ]
     assert parse_feeds(texts) == [
         ("data", "x.npy"),
@@ -408,6 +409,7 @@ def test_a_feed_is_a_name_and_a_file_or_a_file_alone(
         ("b", "a.npy"),
         ("", "https://host/a=b.npy"),
         ("x", "https://host/a=b.npy"),
+        ("x", "/a b.npy"),
     ]
 
 
