@@ -261,12 +261,9 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
 
 
 def _list_remote(url: str, sieve: Sieve) -> _Files:
-    head, last, _ = split_url(url)
-    start = len(f"{head}{last}/" if last else head)
+    start = len(split_url(url).base)
     return _group_by_folder(
-        file
-        for file in find_below(url)
-        if sieve.admits(url, "".join(split_url(file.path)[:2])[start:])
+        file for file in find_below(url) if sieve.admits(url, split_url(file.path).path[start:])
     )
 
 

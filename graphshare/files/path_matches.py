@@ -20,8 +20,7 @@ from graphshare.text.urls import is_url, split_url
 def is_pattern(path: str, *, stem_end: str = "") -> bool:
     """Return whether a path is a glob, and not the name of a file (without ``stem_end`` its stem)."""
     if is_url(path):
-        head, name, _ = split_url(path)
-        return any(mark in head + name for mark in "*[?")
+        return any(mark in split_url(path).path for mark in "*[?")
     return glob.has_magic(path) and not exists(path) and not exists(extend(path, stem_end))
 
 
@@ -34,24 +33,19 @@ def match_paths(pattern: str) -> list[str]:
 
 def list_matches(pattern: str) -> list[ListedFile]:
     """Return the files at URLs that a glob matches, by path. Raises InputError."""
-    head, name, _ = split_url(pattern)
-    matches = []
-    for file in list_candidates(pattern):
-        own, last, _ = split_url(file.path)
-        if match_path(own + last, head + name):
-            matches.append(file)
-    return matches
+    wanted = split_url(pattern).path
+    files = list_candidates(pattern)
+    return [file for file in files if match_path(split_url(file.path).path, wanted)]
 
 
 def list_candidates(pattern: str) -> list[ListedFile]:
     """Return the files below the folder before a URL's first wildcard, as deep as the pattern."""
-    root = find_root(pattern)
-    head, name, _ = split_url(pattern)
-    rest = (head + name)[len(split_url(root)[0]) :]
+    root, path = find_root(pattern), split_url(pattern).path
+    rest = path[len(split_url(root).folder) :]
     depth = rest.count("/") + 1
     # A store lists a thousand objects of any folders at once; a web server one folder.
     return find_below(
-        root, depth=depth if depth == 1 or ("**" not in rest and head.startswith("http")) else None
+        root, depth=depth if depth == 1 or ("**" not in rest and path.startswith("http")) else None
     )
 
 
@@ -64,9 +58,9 @@ def find_below(folder: str, *, depth: int | None = None) -> list[ListedFile]:
 
 def find_root(pattern: str) -> str:
     """Return the folder of a URL before its first wildcard, with a slash at its end."""
-    head, name, tail = split_url(pattern)
-    folder, slash, _ = re.split(r"[*?\[]", head + name)[0].rpartition("/")
-    return f"{folder}{slash}{tail}"
+    parts = split_url(pattern)
+    folder, slash, _ = re.split(r"[*?\[]", parts.path)[0].rpartition("/")
+    return f"{folder}{slash}{parts.tail}"
 
 
 def match_path(path: str, pattern: str) -> bool:

@@ -45,22 +45,22 @@ def is_folder(path: str) -> bool:
     """Return whether a folder exists."""
     if not is_url(path):
         return os.path.isdir(path)
-    return not is_surely_file(path) and (split_url(path)[1] == "" or _find_kind(path) == "folder")
+    return not is_surely_file(path) and (split_url(path).name == "" or _find_kind(path) == "folder")
 
 
 def is_surely_file(url: str) -> bool:
     """Return whether a URL ends like a model file, and needs no request to rule out a stem or a
     folder.
     """
-    return split_url(url)[1].lower().endswith(_FILE_ENDINGS)
+    return split_url(url).name.lower().endswith(_FILE_ENDINGS)
 
 
 def split(path: str) -> tuple[str, str]:
     """Return the folder of a path and its name in it; the inverse of ``join``."""
     if not is_url(path):
         return os.path.split(path)
-    head, name, tail = split_url(path)
-    return head + tail, name
+    parts = split_url(path)
+    return parts.folder + parts.tail, parts.name
 
 
 def base_name(path: str) -> str:

@@ -119,7 +119,7 @@ def _list_folder(
     files = list_folder_models(folder, sieve, checkpoints="checkpoints" in kinds)
     models = [_make_model(model, start) for model in files if model.graph and "graphs" in kinds]
     for path in (model.path for model in files if not model.graph):
-        plain = (_without_tail(path) if is_url(path) else path).removesuffix("/")
+        plain = (split_url(path).path if is_url(path) else path).removesuffix("/")
         own_start = start if len(plain) > start else len(plain) - len(os.path.basename(plain))
         models.append(FleetModel(path if is_url(path) else plain, "", own_start))
     return models
@@ -165,7 +165,7 @@ def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fl
     if is_pattern(pattern, stem_end=STEM_END):
         return _match_remote(pattern) if "graphs" in kinds else []
     folder, name = split(pattern)
-    start = len(_without_tail(folder))
+    start = len(split_url(folder).path)
     if name and "graphs" in kinds:
         try:
             # One listing answers for the file itself, for its stem and for its parameters.
@@ -182,13 +182,12 @@ def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fl
                 ]
     if not is_folder(pattern):
         return []
-    head, last, _ = split_url(pattern)
-    return _list_folder(pattern, sieve, kinds, len(f"{head}{last}/" if last else head))
+    return _list_folder(pattern, sieve, kinds, len(split_url(pattern).base))
 
 
 def _match_remote(pattern: str) -> list[FleetModel]:
-    start = len(_without_tail(find_root(pattern)))
-    wanted = _without_tail(pattern)[start:]
+    start = len(split_url(find_root(pattern)).path)
+    wanted = split_url(pattern).path[start:]
     globs = (
         [wanted, *(wanted + suffix for suffix in _list_suffixes())]
         if _may_be_stem(wanted)
@@ -204,7 +203,7 @@ def _select(
     matches = [
         models.get(file.path, ModelFiles(file.path, {}, file))
         for file in files
-        if (plain := _without_tail(file.path)).endswith(ends)
+        if (plain := split_url(file.path).path).endswith(ends)
         and any(match_path(plain[start:], wanted) for wanted in globs)
     ]
     return sorted((_make_model(model, start) for model in matches), key=lambda model: model.graph)
@@ -216,12 +215,6 @@ def _models_by_path(files: Iterable[ListedFile]) -> dict[str, ModelFiles]:
 
 def _make_model(files: ModelFiles, start: int) -> FleetModel:
     return FleetModel(files.graph, files.newest, start, files.listed, files.listed_newest)
-
-
-def _without_tail(url: str) -> str:
-    """Drop the query and chained links."""
-    head, name, _ = split_url(url)
-    return head + name
 
 
 def iter_sources(models: Iterable[FleetModel]) -> Iterator[str]:

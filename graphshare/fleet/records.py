@@ -40,13 +40,12 @@ class FleetModel(msgspec.Struct, frozen=True, gc=False):
         """The path of the graph below the pattern's folder, without a URL's query."""
         if not is_url(self.graph):
             return self.graph[self.start :]
-        head, name, _ = split_url(self.graph)
-        return (head + name)[self.start :].removesuffix("/")
+        return split_url(self.graph).path[self.start :].removesuffix("/")
 
 
 def is_checkpoint(path: str) -> bool:
     """Whether a model's path names a checkpoint folder; at a URL such a path ends with a slash."""
-    return not split_url(path)[1] if is_url(path) else os.path.isdir(path)
+    return not split_url(path).name if is_url(path) else os.path.isdir(path)
 
 
 class Task(msgspec.Struct, frozen=True):

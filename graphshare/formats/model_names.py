@@ -124,8 +124,8 @@ def list_file_endings() -> tuple[str, ...]:
 def find_stem(path: str) -> str:
     """Return a model's path without the ending of its format; a URL keeps its query."""
     if is_url(path):
-        head, name, tail = split_url(path)
-        return f"{head}{find_stem(name)}{tail}"
+        parts = split_url(path)
+        return parts.with_name(find_stem(parts.name))
     plain = path.removesuffix(PACKED)
     for names in FORMAT_NAMES.values():
         for end in (names.suffix, names.extension):

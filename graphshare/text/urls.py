@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 # Compiled on first use: most commands see no URL. Bounds keep the time linear, because messages
 # quote any names from files.
@@ -40,6 +40,11 @@ def find_scheme(url: str) -> str:
     return match[1].lower() if match else ""
 
 
+def list_schemes(url: str) -> list[str]:
+    """Return the lower-case scheme of each link; a link may have no path (``simplecache::``)."""
+    return [link.partition("://")[0].lower() for link in url.split("::")]
+
+
 def redact(text: str) -> str:
     """Return a text without the credentials and the queries of the URLs in it."""
     if "://" not in text:
@@ -59,10 +64,32 @@ def hide_secrets(text: str, url: str) -> str:
     return text
 
 
-def split_url(url: str) -> tuple[str, str, str]:
-    """Split a URL after the last slash and after the last name; the rest is a query or further
-    links.
+class UrlParts(NamedTuple):
+    """A URL in three parts: ``folder`` ends in a slash, ``name`` may be empty, and ``tail`` is a
+    query or further links.
     """
+
+    folder: str
+    name: str
+    tail: str
+
+    @property
+    def path(self) -> str:
+        """The URL without its tail."""
+        return self.folder + self.name
+
+    @property
+    def base(self) -> str:
+        """The URL of a folder, with a slash at its end and without its tail."""
+        return f"{self.path}/" if self.name else self.folder
+
+    def with_name(self, name: str) -> str:
+        """Return the URL of ``name`` in the same folder."""
+        return f"{self.folder}{name}{self.tail}"
+
+
+def split_url(url: str) -> UrlParts:
+    """Split a URL after the last slash and after the last name."""
     match = re.fullmatch(_LINK, url)
     if match is None:
         raise ValueError(f"{redact(url)!r} is not a URL")
@@ -71,15 +98,13 @@ def split_url(url: str) -> tuple[str, str, str]:
         bare = re.split(r"[?#]", path)[0]
         path, tail = bare, path[len(bare) :] + tail
     folder, slash, name = path.rpartition("/")
-    return f"{scheme}{folder}{slash}", name, tail
+    return UrlParts(f"{scheme}{folder}{slash}", name, tail)
 
 
 def join_url(folder: str, name: str) -> str:
     """Return the URL of ``name`` in a folder."""
-    head, last, tail = split_url(folder)
-    if last:
-        head += f"{last}/"
-    return f"{head}{name}{tail}"
+    parts = split_url(folder)
+    return f"{parts.base}{name}{parts.tail}"
 
 
 def leaves_folder(name: str) -> bool:
@@ -100,8 +125,8 @@ def leaves_folder(name: str) -> bool:
 
 def extend_url(url: str, ending: str) -> str:
     """Return a URL whose name has a further ending."""
-    head, name, tail = split_url(url)
-    return f"{head}{name}{ending}{tail}"
+    parts = split_url(url)
+    return parts.with_name(parts.name + ending)
 
 
 def local_path(path: str) -> str:

@@ -16,7 +16,7 @@ from graphshare.errors import Fault, GraphshareError, InputError, OutputError, i
 from graphshare.files.remote.retries import describe_timeout, http_options, s3_options
 from graphshare.text.format import shorten
 from graphshare.text.markup import quote_shell
-from graphshare.text.urls import find_scheme, hide_secrets, redact
+from graphshare.text.urls import find_scheme, hide_secrets, list_schemes, redact
 
 T = TypeVar("T")
 
@@ -85,9 +85,7 @@ class RemotePath:
 
     @property
     def is_s3(self) -> bool:
-        return self.scheme in ("s3", "s3a") and not self.url.startswith(
-            ("simplecache::", "filecache::", "blockcache::")
-        )
+        return list_schemes(self.url)[0] in ("s3", "s3a")  # a cache reads by itself
 
     def run(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
         """Run a coroutine function in the thread where fsspec runs its file systems."""
@@ -114,7 +112,7 @@ def _import_fsspec(url: str) -> Any:
 
 
 def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
-    schemes = {link.partition("://")[0].lower() for link in url.split("::")}
+    schemes = set(list_schemes(url))
     configured = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}
     options = {scheme: s3_options(configured) for scheme in schemes & {"s3", "s3a"}}
     for scheme in options:

@@ -29,7 +29,7 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
     """Return the kind of a URL; empty if nothing is there. Raises InputError if that is unknown."""
     place = RemotePath(url)
     if place.is_web:
-        if split_url(url)[1] == "":
+        if split_url(url).name == "":
             return "folder"
         fetch = choose_fetch(place)
         assert fetch is not None
@@ -62,7 +62,7 @@ def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
         # A page of links states neither sizes nor versions.
         files = [ListedFile(url, -1, "") for url in _list_links(folder) if not url.endswith("/")]
         return sorted(
-            (file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path
+            (file for file in files if split_url(file.path).name.startswith(prefix)), key=_by_path
         )
     with translate_errors(folder):
         place.filesystem.invalidate_cache()
@@ -79,7 +79,7 @@ def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
         if _is_file(facts, depth)
     ]
     return sorted(
-        (file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path
+        (file for file in files if split_url(file.path).name.startswith(prefix)), key=_by_path
     )
 
 
@@ -124,8 +124,8 @@ def _describe(folder: str, name: str, facts: Mapping[str, Any]) -> ListedFile:
 
 def _list_links(folder: str) -> list[str]:
     """Return linked files and folders (with a final slash)."""
-    head, name, tail = split_url(folder)
-    base = f"{head}{name}/" if name else head
+    parts = split_url(folder)
+    base, tail = parts.base, parts.tail
     links = dict.fromkeys(find_links(read_url(f"{base}{tail}", _MAX_PAGE)))
     urls = dict.fromkeys(_join_link(base, link.decode("utf-8", "replace")) for link in links)
     names = [url[len(base) :] for url in urls if url.startswith(base)]
@@ -171,7 +171,7 @@ def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
                 message = f"its folders come too slowly: {pages - 1:,} in {elapsed:.0f} s"
                 raise InputError(Fault(message, where=folder, hint="name a folder further down"))
             for link in _list_links(url):
-                if split_url(link)[1] == "":
+                if split_url(link).name == "":
                     below.append(link)
                 else:
                     files.append(ListedFile(link, -1, ""))

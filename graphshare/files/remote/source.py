@@ -16,6 +16,7 @@ from graphshare.files.byte_source import ByteSource, Identity, raise_shrunk, rea
 from graphshare.files.remote.filesystem import RemotePath, translate_errors
 from graphshare.files.remote.ranges import Answer, Fetch, choose_fetch, refuse_changed
 from graphshare.text.format import format_bytes, format_count
+from graphshare.text.urls import list_schemes
 
 WINDOW = 4096  # bytes of the smallest request
 MAX_COPY = 4 << 30
@@ -131,7 +132,7 @@ def open_url(url: str, *, first: int = 0) -> ByteSource:
     copy.
     """
     place = RemotePath(url)
-    if _scheme_of_link(url) in _ARCHIVES:
+    if list_schemes(url)[0] in _ARCHIVES:
         return _copy(place)
     return RemoteFile(
         url, choose_fetch(place) or _FileSystemRanges(place), first=max(first, WINDOW)
@@ -152,11 +153,6 @@ def open_small_url(url: str, identity: Identity) -> ByteSource:
 
 
 _small: list[RemoteFile] = []
-
-
-def _scheme_of_link(url: str) -> str:
-    """Return the first scheme of a chain; its link may have no path (``simplecache::s3://...``)."""
-    return url.partition("::")[0].partition("://")[0].lower()
 
 
 def read_url(url: str, limit: int) -> bytes:

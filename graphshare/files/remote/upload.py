@@ -27,7 +27,7 @@ from graphshare.files.remote.filesystem import (
 )
 from graphshare.files.staged_file import StagedFile, may_overwrite
 from graphshare.text.format import format_count
-from graphshare.text.urls import split_url
+from graphshare.text.urls import find_scheme, split_url
 
 _STORES = frozenset(
     {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"}
@@ -48,9 +48,9 @@ class Upload:
         self.existed = exists(url)
         if self.existed and not may_overwrite():
             raise OutputError(Fault("already exists", where=url, hint=_OVERWRITE))
-        path = os.path.join(folder, split_url(url)[1])
+        path = os.path.join(folder, split_url(url).name)
         if os.path.lexists(path):  # another output has this name, in another folder
-            path = os.path.join(tempfile.mkdtemp(dir=folder), split_url(url)[1])
+            path = os.path.join(tempfile.mkdtemp(dir=folder), split_url(url).name)
         self.file = StagedFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), path, url)
 
     def place(self) -> None:
@@ -166,7 +166,7 @@ class Uploads:
 
 def refuse_read_only(url: str) -> None:
     """Raise OutputError for a URL that cannot be written."""
-    kind = _READ_ONLY.get(url.partition("://")[0].rpartition("::")[2].lower())
+    kind = _READ_ONLY.get(find_scheme(url))
     if kind is not None:
         hint = "write to a path or an object store (s3://), and copy it from there"
         raise OutputError(

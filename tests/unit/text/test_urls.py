@@ -12,6 +12,7 @@ from graphshare.text.urls import (
     is_url,
     join_url,
     leaves_folder,
+    list_schemes,
     local_path,
     redact,
     split_url,
@@ -36,6 +37,17 @@ def test_a_url_has_a_folder_a_name_and_a_rest(url: str, parts: tuple[str, str, s
     head, name, tail = parts
     assert join_url(head + tail, name) == url
     assert extend_url(url, ".x") == f"{head}{name}.x{tail}"
+    assert split_url(url).path == head + name
+    assert split_url(url).with_name("x") == f"{head}x{tail}"
+
+
+def test_the_base_of_a_folder_ends_in_a_slash() -> None:
+    for url in ("https://h/a?x=1", "https://h/a/?x=1"):
+        assert split_url(url).base == "https://h/a/"
+
+
+def test_a_chain_has_a_scheme_for_each_link() -> None:
+    assert list_schemes("zip://a.json::SimpleCache::S3://b/a.zip") == ["zip", "simplecache", "s3"]
 
 
 def test_paths_are_not_urls() -> None:
