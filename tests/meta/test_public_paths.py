@@ -50,8 +50,8 @@ MODULES = {
     "graphshare.execute.engines.engine": [
         "Compiled",
         "Engine",
+        "GraphPart",
         "NodesRefusedError",
-        "Part",
         "Selective",
     ],
     "graphshare.execute.engines.registry": ["register_engine"],
