@@ -66,12 +66,8 @@ def plan_batch(
             batch, unless ``force`` makes notes of these.
     """
     if find_batch(graph) is not None:
-        raise RefusedError(
-            Fault(
-                "the graph is a batch of branches already",
-                hint="make all branches at once, from the original",
-            )
-        )
+        hint = "make all branches at once, from the original"
+        raise RefusedError(Fault("the graph is a batch of branches already", hint=hint))
     note_unknown_roles(roles, "tie")
     used_by_all = match_shared_inputs(roles, options.share_inputs)
     inputs = _find_inputs(graph, roles, options.batch_axes, used_by_all)
@@ -165,10 +161,8 @@ def _check_result(
         members = [branch.images[node] for branch in rewrite.branches]
         join = joins.get(members[0])
         if join is not None:
-            is_right &= ([entry.node for entry in join.inputs], join.attrs.get("dim")) == (
-                members,
-                str(how.axis),
-            )
+            joined = [entry.node for entry in join.inputs]
+            is_right &= (joined, join.attrs.get("dim")) == (members, str(how.axis))
             replaced.update({(number, node): Entry(join, 0) for number in range(len(members))})
     check_isomorphic(rewrite, replaced=replaced)
     if not is_right or not _has_all_heads(rewrite, outputs):
@@ -182,9 +176,9 @@ def _has_all_heads(rewrite: Rewrite, outputs: Collection[tuple[Node, int]]) -> b
             part = number if (head.node, head.index) in outputs else None
             wanted.append((relink(head, branch.images), part))
     heads = rewrite.graph.heads
-    return len(heads) == len(wanted) and all(
-        _leads_to(head, *value) for head, value in zip(heads, wanted, strict=True)
-    )
+    if len(heads) != len(wanted):
+        return False
+    return all(_leads_to(head, *value) for head, value in zip(heads, wanted, strict=True))
 
 
 def _leads_to(head: Entry, value: Entry, part: int | None) -> bool:
@@ -219,7 +213,7 @@ def batch(
             states by its name.
     """
     check_prefixes(prefixes)
-    labels = [*([] if drop_original else [""]), *prefixes]
+    labels = list(prefixes) if drop_original else ["", *prefixes]
     work = _Batch(graph, labels, inputs, outputs)
     work.check_names()
     nodes = [*work.join_inputs(), *work.rebuild_operators()]
@@ -258,12 +252,16 @@ class _Batch:
             RefusedError.raise_any(Fault(message, node=node.name, hint=hint) for node in implying)
         renamed = []
         for node, joined in self._inputs.items():
-            renamed += [] if joined.shared else self._add_labels(node.name)
+            if not joined.shared:
+                renamed += self._add_labels(node.name)
             renamed.append((f"the batch of {node.name}", _batch_name(node)))
         renamed += [(f"the batch of {node.name}", _batch_name(node)) for node in self._headed]
-        for entry in (head for head in self._graph.heads if head.node.op):
+        for entry in self._graph.heads:
+            if entry.node.is_variable:
+                continue
             base = _branch_name(entry)
-            renamed += self._add_labels(base) if base else []
+            if base:
+                renamed += self._add_labels(base)
             if (entry.node, entry.index) in self._outputs:
                 renamed.append((f"the parts of {base}", _split_name(entry)))
         check_collisions((node.name for node in self._graph.nodes), renamed)
@@ -274,21 +272,18 @@ class _Batch:
     def join_inputs(self) -> Iterator[Node]:
         for node, joined in self._inputs.items():
             for label in self._labels:
-                variable = (
-                    node if joined.shared or not label else rename_node(node, label + node.name)
-                )
+                is_copied = label and not joined.shared
+                variable = rename_node(node, label + node.name) if is_copied else node
                 self._variables[label, node] = variable
             variables = [self._variables[label, node] for label in self._labels]
             yield from dict.fromkeys(variables)
             # An input that is itself an output and feeds nothing needs no Concat.
             if node not in self._consumed:
                 continue
-            attrs = freeze(
-                {BRANCHES: self._mark, "dim": str(joined.axis), "num_args": str(len(variables))}
-            )
-            concat = Node(
-                "Concat", _batch_name(node), attrs, tuple(self._entry(v) for v in variables), 1
-            )
+            count = str(len(variables))
+            attrs = freeze({BRANCHES: self._mark, "dim": str(joined.axis), "num_args": count})
+            entries = tuple(map(self._entry, variables))
+            concat = Node("Concat", _batch_name(node), attrs, entries, 1)
             self._joined[node] = concat
             yield concat
 

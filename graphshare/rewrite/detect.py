@@ -77,9 +77,8 @@ def detect(
         for part in _group_related(group, relations) if is_constant else [group]:
             if len(part) > 1:
                 done.append(frozenset(part))
-                candidates += _list_candidates(
-                    part, heads, "values", form, _are_related(part, relations)
-                )
+                is_related = _are_related(part, relations)
+                candidates += _list_candidates(part, heads, "values", form, is_related)
     if params is not None and has_other_forms:
         candidates += _list_other_forms(graph, params, groups, relations)
     for (form, _, why), group in _group_by_form(graph, nodes, auxiliary, records).items():
@@ -125,10 +124,10 @@ def _list_other_forms(
             forms = " and ".join(_format_array(records[node.name]) for node in part)
             yield from _list_candidates(part, (), "bytes", forms, _are_related(part, relations))
     for table, twin in find_tables(graph, params):
-        names, is_related = [twin.name, table.name], _are_related([table, twin], relations)
-        yield Candidates(
-            names, "transpose", is_related, _format_array(records[twin.name]), ["--transposed"]
-        )
+        names = [twin.name, table.name]
+        is_related = _are_related([table, twin], relations)
+        form = _format_array(records[twin.name])
+        yield Candidates(names, "transpose", is_related, form, ["--transposed"])
 
 
 def _group_by_value(
@@ -154,9 +153,9 @@ def _group_by_value(
     with ArrayReader(params) as reader:
         for node in nodes:
             record = records.get(node.name)
-            if record is None or record.shape is None or record.dtype is None or 0 in record.shape:
+            if record is None or record.shape is None or record.dtype is None:
                 continue
-            if alike[sizes[node.name], record.dtype] == 1:
+            if 0 in record.shape or alike[sizes[node.name], record.dtype] == 1:
                 continue
             digest = hashlib.sha256()
             first: bytes | None = None
@@ -176,9 +175,10 @@ def _group_by_form(
     graph: Graph, nodes: Iterable[Node], auxiliary: Collection[Node], records: Mapping[str, Record]
 ) -> dict[tuple[str, bool, Likeness], list[Node]]:
     uses = consumers(graph.nodes)
+    np_shape = has_np_shape(graph.attrs)
     groups: dict[tuple[str, bool, Likeness], list[Node]] = {}
     for node in nodes:
-        why, form = _describe_form(node, records.get(node.name), uses, has_np_shape(graph.attrs))
+        why, form = _describe_form(node, records.get(node.name), uses, np_shape)
         if form:
             groups.setdefault((form, node in auxiliary, why), []).append(node)
     return groups
@@ -194,18 +194,15 @@ def _describe_form(
     # Unknown sizes may be equal by chance.
     if shape is not None and None not in shape:
         return "shape", f"{text} {node.attrs.get('__dtype__', '')}".strip()
-    for user, slot in uses.get(node, ())[:1]:
-        signature = find_signature(user)
-        attrs = " ".join(
-            f"{key}={value}"
-            for key, value in sorted(user.attrs.items())
-            if not key.startswith("__")
-        )
-        return (
-            "operator",
-            f"input {slot} of {signature.name if signature else user.op} {attrs}".strip(),
-        )
-    return "operator", ""
+    if node not in uses:
+        return "operator", ""
+    user, slot = uses[node][0]
+    signature = find_signature(user)
+    operator = signature.name if signature else user.op
+    attrs = [
+        f"{key}={value}" for key, value in sorted(user.attrs.items()) if not key.startswith("__")
+    ]
+    return "operator", f"input {slot} of {operator} {' '.join(attrs)}".strip()
 
 
 def _format_array(record: Record) -> str:

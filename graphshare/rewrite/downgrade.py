@@ -100,10 +100,8 @@ class OldVersion:
         """
         modern = upgrade(graph, keep_amp_cast=True)
         for node in modern.graph.nodes if self.number < _ESCAPES else ():
-            if any(
-                "\t" in text or "\r" in text
-                for text in (node.name, *node.attrs, *node.attrs.values())
-            ):
+            texts = "".join((node.name, *node.attrs, *node.attrs.values()))
+            if "\t" in texts or "\r" in texts:
                 self._lack(node, "tabs and carriage returns in texts", "")
         result, images = rebuild_graph(modern.graph, self._change)
         if has_np_shape(result.attrs) and self.number < _NP_SHAPE:
@@ -120,7 +118,8 @@ class OldVersion:
     def _change_attribute(
         self, node: Node, signature: Signature, key: str, attrs: dict[str, str]
     ) -> None:
-        name, text, value = f"{node.op}.{key}", node.attrs[key], signature.value(node.attrs, key)
+        name, text = f"{node.op}.{key}", node.attrs[key]
+        value = signature.value(node.attrs, key)
         is_unused = (
             key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool")
         )
@@ -129,14 +128,14 @@ class OldVersion:
             return
         if isinstance(value, tuple) and not text.startswith(("(", "[")):
             attrs[key] = f"({text},)"  # older versions read a tuple of one number in parentheses
+        choice, described = f"{name}={text}", f"{key}={text} of {node.op}"
         if not self.has(name) or (value is None and self._holds(name, self.tables.not_none)):
             del attrs[key]
-            if value not in (signature.value({}, key), *_NEUTRAL.get(name, ())):
-                self._lack(node, f"{key}={text} of {node.op}", name)
-        elif not self.has(f"{name}={text}") or (
-            self._holds(name, self.tables.nonnegative) and value < 0
-        ):
-            self._lack(node, f"{key}={text} of {node.op}", f"{name}={text}")
+            neutral = (signature.value({}, key), *_NEUTRAL.get(name, ()))
+            if value not in neutral:
+                self._lack(node, described, name)
+        elif not self.has(choice) or (self._holds(name, self.tables.nonnegative) and value < 0):
+            self._lack(node, described, choice)
 
     def _change(self, node: Node) -> Node:
         signature = lookup(node.op) if node.op else None
@@ -167,28 +166,22 @@ class OldVersion:
     def _list_explicit(self, signature: Signature, node: Node) -> Iterable[tuple[str, str]]:
         """Yield absent attributes that the version requires or has another default for."""
         for parameter in signature.parameters or ():
-            name = f"{node.op}.{parameter.name}"
-            if (
-                parameter.name not in node.attrs
-                and parameter.default is not None
-                and self._holds(name, self.tables.explicit)
-            ):
+            name, default = parameter.name, parameter.default
+            if name in node.attrs or default is None:
+                continue
+            if self._holds(f"{node.op}.{name}", self.tables.explicit):
                 # A global pooling needs a kernel there, and does not use it.
-                is_unused = parameter.name == "kernel" and signature.value(
-                    node.attrs, "global_pool"
-                )
-                yield parameter.name, "(1, 1)" if is_unused else parameter.default
+                is_unused = name == "kernel" and signature.value(node.attrs, "global_pool")
+                yield name, "(1, 1)" if is_unused else default
 
     def _holds(self, name: str, table: dict[str, int]) -> bool:
         return self.row < table.get(name, 0)
 
     def _lack(self, node: Node, what: str, name: str) -> None:
-        row = self._since.get(name, len(self.tables.versions))
-        hint = (
-            f"MXNet {self.tables.versions[row]} has it"
-            if self.row < row < len(self.tables.versions)
-            else ""
-        )
+        versions = self.tables.versions
+        row = self._since.get(name, len(versions))
+        is_later = self.row < row < len(versions)
+        hint = f"MXNet {versions[row]} has it" if is_later else ""
         self._faults.append(Fault(f"MXNet {self.name} lacks {what}", node=node.name, hint=hint))
 
 

@@ -105,10 +105,8 @@ def _choose_tied(
     for choice in options.choices:
         how, pattern = choice
         matches = compile_pattern(pattern)
-        nodes, states = (
-            match_nodes(pattern, roles),
-            [state for state in implied if matches(state.name)],
-        )
+        nodes = match_nodes(pattern, roles)
+        states = [state for state in implied if matches(state.name)]
         if not nodes and not states:
             hint = suggest(pattern, [node.name for node in decided], "parameters")
             faults.append(Fault(f"`choices={choice}` matches no variable", hint=hint))
@@ -122,9 +120,8 @@ def _choose_tied(
                 faults.append(Fault(f"`choices={choice}` {message}", hint=hint))
         decided.update(dict.fromkeys(decided.keys() & nodes, how))
         implied.update(dict.fromkeys(states, how))
-    RefusedError.raise_any(
-        [*faults, *refuse_implied(state for state, how in implied.items() if how == "tie")]
-    )
+    tied_states = [state for state, how in implied.items() if how == "tie"]
+    RefusedError.raise_any([*faults, *refuse_implied(tied_states)])
     return dict.fromkeys(node for node, how in decided.items() if how == "tie")
 
 
@@ -156,11 +153,9 @@ def add_branches(
     all_heads: list[Entry] = []
     placed: set[Node] = set()
     if not drop_original:
-        branches, nodes, all_heads = (
-            [Branch("", graph, Kept(graph))],
-            list(graph.nodes),
-            list(graph.heads),
-        )
+        branches.append(Branch("", graph, Kept(graph)))
+        nodes += graph.nodes
+        all_heads += graph.heads
         # Without the original, the first copy adds the shared nodes.
         placed.update(shared)
     unchanged = len(nodes)
@@ -192,39 +187,41 @@ def _copy_branch(
     source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: Mapping[Node, int]
 ) -> dict[Node, Node]:
     """``mutations`` counts how often earlier branches mutate a shared variable."""
-    redirect = (lambda entry, _: _raise_version(entry, mutations)) if mutations else None
 
-    change = (
-        (lambda node: node if node in shared else add_prefix(prefix, node))
-        if shared
-        else partial(add_prefix, prefix)
+    def redirect(entry: Entry, _: Node) -> Entry | None:
+        return _raise_version(entry, mutations)
+
+    def change(node: Node) -> Node:
+        return node if node in shared else add_prefix(prefix, node)
+
+    return rebuild(
+        source,
+        change if shared else partial(add_prefix, prefix),
+        redirect=redirect if mutations else None,
+        task="duplicating",
     )
-    return rebuild(source, change, redirect=redirect, task="duplicating")
 
 
 def add_prefix(prefix: str, node: Node) -> Node:
     """Return a copy of ``node`` with ``prefix`` before its names, and before the key of a barrier."""
     if node.op == _BARRIER_OP and _BARRIER_KEY in node.attrs:
-        node = replace(
-            node, attrs=freeze({**node.attrs, _BARRIER_KEY: prefix + node.attrs[_BARRIER_KEY]})
-        )
+        key = prefix + node.attrs[_BARRIER_KEY]
+        node = replace(node, attrs=freeze({**node.attrs, _BARRIER_KEY: key}))
     return prefix_node(node, prefix)
 
 
 def _raise_version(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
     count = mutations.get(entry.node)
-    return (
-        Entry(entry.node, entry.index, entry.version + count) if count and entry.version else None
-    )
+    if not count or not entry.version:
+        return None
+    return Entry(entry.node, entry.index, entry.version + count)
 
 
 def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
     """Return the highest version of an entry to each shared variable."""
-    return (
-        {node: last for node, last in find_last_versions(source).items() if node in shared}
-        if shared
-        else {}
-    )
+    if not shared:
+        return {}
+    return {node: last for node, last in find_last_versions(source).items() if node in shared}
 
 
 def _rename_implied(
@@ -249,21 +246,14 @@ def _check_names(
     unnamed = [variable for variable in implied if not variable.node.name]
     if unnamed:
         ops = ", ".join(sorted({variable.node.op for variable in unnamed}))
+        message = f"an operator without a name ({ops}) implies states that every copy would share"
         hint = "`gs.upgrade` gives the states nodes of their own"
-        raise RefusedError(
-            Fault(
-                f"an operator without a name ({ops}) implies states that every copy would share",
-                hint=hint,
-            )
-        )
-    kept = [
-        *other_names,
-        *(_list_names(shared) if drop_original else _list_names(graph.nodes, implied)),
-    ]
+        raise RefusedError(Fault(message, hint=hint))
+    kept = _list_names(shared) if drop_original else _list_names(graph.nodes, implied)
+    kept += other_names
     if _may_collide(kept, prefixes):
-        old = list(
-            filter(None, _list_names([node for node in source if node not in shared], implied))
-        )
+        copied = [node for node in source if node not in shared]
+        old = list(filter(None, _list_names(copied, implied)))
         check_collisions(kept, ((name, prefix + name) for prefix in prefixes for name in old))
 
 

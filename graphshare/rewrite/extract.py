@@ -31,11 +31,8 @@ def extract_graph(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] =
         except RefusedError as error:
             faults.extend(error.faults)
     if not targets:
-        faults.append(
-            Fault(
-                "no target is given", hint="name an output with `targets`; `gs.inspect` lists them"
-            )
-        )
+        hint = "name an output with `targets`; `gs.inspect` lists them"
+        faults.append(Fault("no target is given", hint=hint))
     RefusedError.raise_any(faults)
     places = [(entry.node, entry.index) for entry in entries[1]]
     named = dict(zip(places, name_outputs(graph, entries[1]), strict=True))
@@ -81,23 +78,18 @@ def extract_entries(
 
     needed = _find_needed(targets, cuts)
     renames = _free_names(graph, needed, cuts)
-    change = (
-        (lambda node: rename_node(node, *renames[node]) if node in renames else node)
-        if renames
-        else keep
-    )
-    images = rebuild(
-        [node for node in topological(graph) if node in needed],
-        change,
-        redirect=redirect if cuts else None,
-    )
+
+    def rename(node: Node) -> Node:
+        return rename_node(node, *renames[node]) if node in renames else node
+
+    kept = [node for node in topological(graph) if node in needed]
+    images = rebuild(kept, rename if renames else keep, redirect=redirect if cuts else None)
     heads = tuple(redirect(entry) or relink(entry, images) for entry in targets)
     _check_cuts(cuts, variables, images)
     nodes = _order_nodes(graph, images, variables)
     source = graph.source.after_rewrite(images)
-    return Rewrite(
-        replace(graph, nodes=tuple(nodes), heads=heads, source=source), (Branch("", graph, images),)
-    )
+    result = replace(graph, nodes=tuple(nodes), heads=heads, source=source)
+    return Rewrite(result, (Branch("", graph, images),))
 
 
 def _find_needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> set[Node]:
@@ -125,24 +117,23 @@ def _free_names(
     graph: Graph, needed: Collection[Node], cuts: Mapping[tuple[Node, int], str]
 ) -> dict[Node, tuple[str, StoredNames]]:
     """Rename nodes that stay but store the name of a cut output."""
-    concerned = {
-        node: None for node, index in cuts if node in needed and index < len(node.details.outputs)
-    }
-    taken = TakenNames(
-        name for node in graph.nodes if concerned for name in (node.name, *node.details.outputs)
+    concerned = dict.fromkeys(
+        node for node, index in cuts if node in needed and index < len(node.details.outputs)
     )
+    if not concerned:
+        return {}
+    taken = TakenNames(name for node in graph.nodes for name in (node.name, *node.details.outputs))
     renames: dict[Node, tuple[str, StoredNames]] = {}
     for node in concerned:
-        outputs = list(node.details.outputs)
-        for index, name in enumerate(outputs):
-            if cuts.get((node, index)) == name:
-                outputs[index] = taken.take(name)
-        name = (
-            outputs[node.details.outputs.index(node.name)]
-            if node.name in node.details.outputs
-            else node.name
-        )
-        renames[node] = name, StoredNames(tuple(outputs), node.details.label)
+        old = node.details.outputs
+        new = list(old)
+        for index, output in enumerate(old):
+            if cuts.get((node, index)) == output:
+                new[index] = taken.take(output)
+        name = node.name
+        if name in old:
+            name = new[old.index(name)]
+        renames[node] = name, StoredNames(tuple(new), node.details.label)
     return renames
 
 
@@ -169,15 +160,12 @@ def _check_cuts(
     names = {node.name for node in images.values()}
     for key, name in cuts.items():
         if key not in used:
+            message = f"`cuts` {name!r} is not needed by any target"
             hint = (
                 "a cut must lie between the targets and the inputs; another cut may stand before it"
             )
-            faults.append(Fault(f"`cuts` {name!r} is not needed by any target", hint=hint))
+            faults.append(Fault(message, hint=hint))
         elif name in names:
-            faults.append(
-                Fault(
-                    f"`cuts` {name!r}: a node of that name stays in the graph",
-                    hint="rename that node first",
-                )
-            )
+            message = f"`cuts` {name!r}: a node of that name stays in the graph"
+            faults.append(Fault(message, hint="rename that node first"))
     RefusedError.raise_any(faults)

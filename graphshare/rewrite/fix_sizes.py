@@ -20,41 +20,40 @@ def fix_sizes(
 
     A named size is fixed wherever it occurs. Raises UsageError for two numbers of one name.
     """
-    numbers: dict[str, int] = {}
+    numbers: dict[Size, int] = {}
     faults = []
     for (name, axis), number in sizes.items():
         symbol = inputs[name][axis]
         if isinstance(symbol, str) and numbers.setdefault(symbol, number) != number:
-            faults.append(
-                Fault(
-                    f"the size {symbol!r} gets two numbers, {numbers[symbol]} and {number}",
-                    node=name,
-                )
-            )
+            message = f"the size {symbol!r} gets two numbers, {numbers[symbol]} and {number}"
+            faults.append(Fault(message, node=name))
     UsageError.raise_any(faults)
 
     def fix(shape: Sequence[Size]) -> list[Size]:
-        return [numbers.get(size, size) if isinstance(size, str) else size for size in shape]
+        return [numbers.get(size, size) for size in shape]
 
     fixed = {name: fix(shape) for name, shape in inputs.items()}
     for (name, axis), number in sizes.items():
         fixed[name][axis] = number
-    known = {
-        name: [size if isinstance(size, int) else None for size in shape]
-        for name, shape in fixed.items()
-    }
+    known = {name: _list_numbers(shape) for name, shape in fixed.items()}
     entries = list_named_outputs(node for node in graph.nodes if node.op)
     shapes: dict[Node, dict[int, Sequence[Size]]] = {
         n: {0: fixed[n.name]} for n in graph.variables() if n.name in fixed
     }
     format_ = find_format(graph)
-    for (node, index), kind in format_.types.find_types(
-        graph, entries, shapes=known, independent=True
-    ).items():
-        if (shape := kind.parts[1]) is not None:
+    types = format_.types.find_types(graph, entries, shapes=known, independent=True)
+    for (node, index), kind in types.items():
+        shape = kind.parts[1]
+        if shape is not None:
             shapes.setdefault(node, {})[index] = fix(shape)
-    changed, images = rebuild_graph(
-        graph,
-        lambda node: format_.editing.restate_shapes(node, shapes[node]) if node in shapes else node,
-    )
+
+    def restate(node: Node) -> Node:
+        return format_.editing.restate_shapes(node, shapes[node]) if node in shapes else node
+
+    changed, images = rebuild_graph(graph, restate)
     return Rewrite(changed, (Branch("", graph, images),))
+
+
+def _list_numbers(shape: Sequence[Size]) -> list[int | None]:
+    """Return the sizes of a shape, None for each that is open."""
+    return [size if isinstance(size, int) else None for size in shape]

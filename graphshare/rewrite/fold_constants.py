@@ -15,14 +15,12 @@ from graphshare.ir.walk import list_named_outputs, post_order, topological
 
 def find_constants(graph: Graph) -> list[Entry]:
     """Return operands that depend only on constants and known sizes, without the graph's outputs."""
-    types = find_format(graph).types.find_types(
-        graph, list_named_outputs(graph.nodes), independent=True
-    )
-    computable, sizes = find_format(graph).meaning.find_computable(graph, types)
-    entries, heads = (
-        [*computable, *(Entry(*place) for place in sizes)],
-        {head.node for head in graph.heads},
-    )
+    format_ = find_format(graph)
+    outputs = list_named_outputs(graph.nodes)
+    types = format_.types.find_types(graph, outputs, independent=True)
+    computable, sizes = format_.meaning.find_computable(graph, types)
+    entries = [*computable, *(Entry(*place) for place in sizes)]
+    heads = {head.node for head in graph.heads}
     return [
         entry
         for entry in entries
@@ -60,10 +58,8 @@ def fold_constants(
         for node, image in images.items()
         if image in present and bool(node.op) == bool(image.op)
     }
-    folded = replace(
-        graph, nodes=tuple(nodes), heads=heads, source=graph.source.after_rewrite(kept)
-    )
-    own = {node.name for node in nodes}
-    return Rewrite(folded, (Branch("", graph, kept),)), {
-        name: value for name, value in weights.items() if name in own
-    }
+    source = graph.source.after_rewrite(kept)
+    folded = replace(graph, nodes=tuple(nodes), heads=heads, source=source)
+    names = {node.name for node in nodes}
+    own_weights = {name: value for name, value in weights.items() if name in names}
+    return Rewrite(folded, (Branch("", graph, kept),)), own_weights

@@ -110,14 +110,21 @@ def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
     """Return the batch axis of each input: 1 where the input or a part of it feeds an RNN, else 0."""
     axes = dict.fromkeys(inputs, 0)
     for node in graph.nodes:
-        if node.op in _RECURRENT and node.attrs.get("layout", "0") == "0":
-            operands = list_operands(node)
-            for entry in filter(None, (*operands[:1], *operands[_STATES])):
-                while entry.node.op in _PARTS and entry.node.inputs:
-                    entry = entry.node.inputs[0]
-                if entry.node.name in axes:
-                    axes[entry.node.name] = 1
+        if node.op not in _RECURRENT or node.attrs.get("layout", "0") != "0":
+            continue
+        operands = list_operands(node)
+        for entry in filter(None, (*operands[:1], *operands[_STATES])):
+            name = _find_whole(entry).node.name
+            if name in axes:
+                axes[name] = 1
     return axes
+
+
+def _find_whole(entry: Entry) -> Entry:
+    """Return the value that an entry is, or is a part of."""
+    while entry.node.op in _PARTS and entry.node.inputs:
+        entry = entry.node.inputs[0]
+    return entry
 
 
 def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
@@ -126,18 +133,14 @@ def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
     """
     places = find_batch_places(inputs, axes)
     if not places:
-        raise RefusedError(
-            Fault(
-                "no input has a batch",
-                hint="free sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`",
-            )
-        )
+        hint = "free sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`"
+        raise RefusedError(Fault("no input has a batch", hint=hint))
     name, axis = places[0]
-    if not isinstance(size := inputs[name][axis], int):
+    size = inputs[name][axis]
+    if not isinstance(size, int):
+        message = f"axis {axis} of {name!r} is free already: {size or '?'}"
         hint = "where another axis has the samples, free that by name with `shapes={'data': (None, 'n', None)}`"
-        raise RefusedError(
-            Fault(f"axis {axis} of {name!r} is free already: {size or '?'}", hint=hint)
-        )
+        raise RefusedError(Fault(message, hint=hint))
     return join_places(BATCH, places)
 
 
@@ -150,8 +153,10 @@ def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str
     sizes = {
         (name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])
     }
-    surest = max(sizes, key=lambda place: place[1], default=None)
-    return [place for place, size in sizes.items() if size == sizes[surest]] if surest else []
+    if not sizes:
+        return []
+    surest = max(sizes, key=lambda place: place[1])
+    return [place for place, size in sizes.items() if size == sizes[surest]]
 
 
 def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] | None]]:
@@ -160,15 +165,13 @@ def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] 
     """
     types = find_format(graph).types
     held = {node.name for node in graph.variables() if node.details.holds_value}
-    inputs = {
-        name: kind for name, kind in types.list_input_types(graph).items() if name not in held
-    }
-    known, heads = (
-        types.list_types(graph),
-        [list_output_names(head.node)[head.index] for head in graph.heads],
-    )
-    outputs = {name: known[name] for name in heads if name in known}
-    return [{name: kind.parts[1] for name, kind in row.items()} for row in (inputs, outputs)]
+    inputs = types.list_input_types(graph)
+    known = types.list_types(graph)
+    heads = [list_output_names(head.node)[head.index] for head in graph.heads]
+    return [
+        {name: kind.parts[1] for name, kind in inputs.items() if name not in held},
+        {name: known[name].parts[1] for name in heads if name in known},
+    ]
 
 
 class _Freeing:
@@ -179,19 +182,16 @@ class _Freeing:
         self.operator_set = find_format(graph).operator_set(graph) or 1
         self.nodes = topological(graph)
         self.names = {symbol.name for symbol in symbols}
-        self.batches = [
-            s.name for s in symbols if any(batch_axes[name] == axis for name, axis in s.places)
-        ]
+        batch_places = batch_axes.items()
+        self.batches = [s.name for s in symbols if not batch_places.isdisjoint(s.places)]
         own = {place: (symbol.name,) for symbol in symbols for place in symbol.places}
-        self.inputs: dict[str, Axes] = {
-            name: tuple(
-                [
-                    own.get((name, place)) or _name_size(name, place, size)
-                    for place, size in enumerate(shape)
-                ]
-            )
-            for name, shape in inputs.items()
-        }
+        self.inputs: dict[str, Axes] = {}
+        for name, shape in inputs.items():
+            axes = [
+                own.get((name, place), _name_size(name, place, size))
+                for place, size in enumerate(shape)
+            ]
+            self.inputs[name] = tuple(axes)
         numbers = self._read_numbers(inputs, batch_axes)
         message = "is 0 in the file, from which other sizes cannot be inferred"
         faults = [
@@ -200,12 +200,11 @@ class _Freeing:
             if not numbers[symbol.name]
         ]
         UsageError.raise_any(faults)
-        self.fed = find_dependents(
-            self.nodes, (node for node in graph.variables() if node.name in inputs)
-        )
+        fed_variables = [node for node in graph.variables() if node.name in inputs]
+        self.fed = find_dependents(self.nodes, fed_variables)
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.axes: dict[Place, Axes] = {}
-        self.rows: dict[Place, Axes] = {}
+        self.rows: dict[Place, Axes | None] = {}
         self.known: dict[Place, Known] = {}
         self.constants: dict[Place, Sequence[int]] = {}
         self.edits: dict[Node, dict[int, Edit]] = {}
@@ -217,24 +216,18 @@ class _Freeing:
         numbers: dict[str, int] = {}
         for name, shape in inputs.items():
             for place, (axis, size) in enumerate(zip(self.inputs[name], shape, strict=True)):
-                # An open size needs some number: one sample, or a common size of pictures.
-                number = (
-                    size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
-                )
+                number = _read_number(size, is_batch=place == batch_axes[name])
                 for factor in list_names(axis):
-                    if numbers.setdefault(factor, number) != number and isinstance(size, int):
-                        message = (
-                            f"the size {factor!r} is {numbers[factor]} in one place of the file "
-                            f"and {number} in another"
-                        )
-                        raise UsageError(
-                            Fault(message, node=name, hint="give the two sizes different names")
-                        )
+                    known = numbers.setdefault(factor, number)
+                    if known != number and isinstance(size, int):
+                        message = f"the size {factor!r} is {known} in one place of the file and {number} in another"
+                        hint = "give the two sizes different names"
+                        raise UsageError(Fault(message, node=name, hint=hint))
         return numbers
 
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
         shapes = self.assumed = {
-            name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()
+            name: list(map(self.table.count, axes)) for name, axes in self.inputs.items()
         }
         entries = list_named_outputs(self.nodes)
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
@@ -251,41 +244,48 @@ class _Freeing:
             for entry in entries
             if entry.node.op and (entry.node, entry.index) not in self.shapes
         ]
-        if unknown:
-            try:
-                self.shapes.update(measure(unknown, shapes))
-            except GraphshareError as error:
-                if is_chosen_limit(error):
-                    raise
-                self.unmeasured = error.faults[0].message.splitlines()[0]
+        if not unknown:
+            return
+        try:
+            self.shapes.update(measure(unknown, shapes))
+        except GraphshareError as error:
+            if is_chosen_limit(error):
+                raise
+            self.unmeasured = error.faults[0].message.splitlines()[0]
 
     def find_constants(self, evaluate: Evaluate) -> None:
         """Find integers computed only from constants, such as the pads of a padding layer."""
         computable, _ = find_format(self.graph).meaning.find_computable(self.graph, {})
-        wanted = [
-            e
-            for e in computable
-            if self.dtypes.get((e.node, e.index)) == "int64" and len(e.node.details.outputs) == 1
-        ]
-        small = [e for e in wanted if prod(self.shapes.get((e.node, e.index), (MANY + 1,))) <= MANY]
-        for node, tensor in (evaluate(small) if small else {}).items():
-            self.constants[node, 0] = struct.unpack(
-                f"<{prod(tensor.shape)}q", tensor.content or b""
-            )
+        small = [entry for entry in computable if self._is_small_row(entry)]
+        if not small:
+            return
+        for node, tensor in evaluate(small).items():
+            layout = f"<{prod(tensor.shape)}q"
+            self.constants[node, 0] = struct.unpack(layout, tensor.content or b"")
+
+    def _is_small_row(self, entry: Entry) -> bool:
+        place = (entry.node, entry.index)
+        if self.dtypes.get(place) != "int64" or len(entry.node.details.outputs) != 1:
+            return False
+        return self._is_small(place)
+
+    def _is_small(self, place: Place) -> bool:
+        """Return whether a value is known to have few elements."""
+        shape = self.shapes.get(place)
+        return shape is not None and prod(shape) <= MANY
 
     def rewrite(self) -> FreedGraph:
         for node in self.graph.variables():
-            if any(map(is_free, self.inputs.get(node.name, ()))):
-                self._note(node, 0, self.inputs[node.name])
+            axes = self.inputs.get(node.name, ())
+            if any(map(is_free, axes)):
+                self._note(node, 0, axes)
         couplings = follow(self.nodes, self.axes, self._find_places)
-        hint = "leave this size fixed, or `gs.extract` the part before"
-        if self.unmeasured:
-            row = ", ".join(f"{name} {format_shape(sizes)}" for name, sizes in self.assumed.items())
-            hint = f"give numbers for open sizes with `shapes`: with {row} no shape is known, because {self.unmeasured}"
-        faults = [
-            Fault(f"{c.node.op} {c.why}", node=c.node.details.label or c.node.name, hint=hint)
-            for c in couplings
-        ]
+        hint = self._hint_at_couplings()
+        faults = []
+        for coupling in couplings:
+            node = coupling.node
+            message = f"{node.op} {coupling.why}"
+            faults.append(Fault(message, node=node.details.label or node.name, hint=hint))
         RefusedError.raise_any(faults)
         graph, images = self._rebuild()
         outputs = [self.axes.get((head.node, head.index), ()) for head in self.graph.heads]
@@ -297,35 +297,38 @@ class _Freeing:
             numbers=self.table.numbers,
             outputs=outputs,
             changed=[*self.edits],
-            notes=(*self._describe_layouts(outputs), *self._find_constants()),
+            notes=(*self._describe_layouts(outputs), *self._describe_constants()),
         )
+
+    def _hint_at_couplings(self) -> str:
+        if not self.unmeasured:
+            return "leave this size fixed, or `gs.extract` the part before"
+        row = ", ".join(f"{name} {format_shape(sizes)}" for name, sizes in self.assumed.items())
+        return f"give numbers for open sizes with `shapes`: with {row} no shape is known, because {self.unmeasured}"
 
     def _describe_layouts(self, outputs: Sequence[Axes]) -> Iterator[str]:
         """Yield a note on each output that has samples inside an axis, between parts of each other."""
         for head, axes in zip(self.graph.heads, outputs, strict=True):
             for number, axis in enumerate(axes):
                 if len(axis) > 1 and self.table.has_batch([axis]):
-                    parts = ", ".join(
-                        "?" if str(factor).startswith("size ") else str(factor) for factor in axis
-                    )
+                    parts = ", ".join(map(_format_factor, axis))
                     name = list_output_names(head.node)[head.index]
                     yield f"output {name!r}: axis {number} is {parts}: the samples are not an axis of their own"
 
-    def _find_constants(self) -> list[str]:
-        free = {s.name for s in self.symbols} - set(self.batches)
+    def _describe_constants(self) -> list[str]:
+        """Return notes on constants that may come from a freed size of the file."""
+        free = [symbol for symbol in self.symbols if symbol.name not in self.batches]
         if not free:
             return []
-        places = {
-            name for symbol in self.symbols if symbol.name in free for name, _ in symbol.places
-        }
-        inputs = [node for node in self.graph.variables() if node.name in places]
-        left_out = {*self.batches, *self.table.before}
-        sizes = {
-            name: number for name, number in self.table.numbers.items() if name not in left_out
-        }
-        return FixedConstants(
+        names = {name for symbol in free for name, _ in symbol.places}
+        inputs = [node for node in self.graph.variables() if node.name in names]
+        sizes = dict(self.table.numbers)
+        for name in {*self.batches, *self.table.before}:
+            sizes.pop(name, None)
+        constants = FixedConstants(
             self.nodes, inputs, sizes, self.axes, self.shapes, self.constants
-        ).list_notes()
+        )
+        return constants.list_notes()
 
     def _note(self, node: Node, index: int, axes: Axes) -> None:
         self.axes[node, index] = axes
@@ -349,17 +352,17 @@ class _Freeing:
         )
         try:
             outputs = find_axes(call)
-            self._follow_counts(call, places)
+            row = find_row(call)
+            self._follow_counts(call, row, places)
             self._check_edits(call, places)
         except SizeRefusal as refusal:
-            return [None if shape is None else self._assume(shape) for shape in shapes], Coupling(
-                node, str(refusal) or UNKNOWN
-            )
+            assumed = [None if shape is None else self._assume(shape) for shape in shapes]
+            return assumed, Coupling(node, str(refusal) or UNKNOWN)
+        self.rows[node, 0] = row
         if call.edits:
             self.edits[node] = call.edits
-        if (row := find_row(call)) is not None:
-            self.rows[node, 0] = row
-        if (known := find_partly_known(call)) is not None:
+        known = find_partly_known(call)
+        if known is not None:
             self.known[node, 0] = known
         for index, axes in enumerate(outputs):
             if axes is not None:
@@ -367,61 +370,59 @@ class _Freeing:
         return outputs, None
 
     def _check_edits(self, call: Call, places: Sequence[Place | None]) -> None:
-        names = [list_names(axis) for edit in call.edits.values() for axis in edit.row]
-        # A row is computed from the shape of a value that has the free size on an axis by itself.
-        if any(len(row) > 1 or not self.origins.keys() >= set(row) for row in names):
-            raise SizeRefusal("has a constant that depends on free sizes")
-        replaced = [places[number] for number, edit in call.edits.items() if not edit.expands]
-        if any(
-            place is not None and place[0] in self.fed and place not in self.axes
-            for place in replaced
-        ):
-            raise SizeRefusal("has sizes that the caller feeds")
+        for edit in call.edits.values():
+            for axis in edit.row:
+                names = list_names(axis)
+                # A row is computed from the shape of a value with the free size as a whole axis.
+                if len(names) > 1 or not self.origins.keys() >= set(names):
+                    raise SizeRefusal("has a constant that depends on free sizes")
+        for number, edit in call.edits.items():
+            place = places[number]
+            is_fed = place is not None and place[0] in self.fed and place not in self.axes
+            if is_fed and not edit.expands:
+                raise SizeRefusal("has sizes that the caller feeds")
 
-    def _follow_counts(self, call: Call, places: Sequence[Place | None]) -> None:
-        row = find_row(call)
-        sized = SIZE_OPERANDS.get(call.node.op, ())
-        counting = [
-            number
-            for number, place in enumerate(places)
-            if place in self.counts and number not in sized
-        ]
+    def _follow_counts(self, call: Call, row: Axes | None, places: Sequence[Place | None]) -> None:
+        """Follow numbers of samples, which an operator with samples must not compute with."""
         if row is not None and not self.table.has_batch(row):
             return
-        if counting and any(self.table.has_batch(operand.axes or ()) for operand in call.operands):
-            raise SizeRefusal("computes with the number of samples")
-        if counting or (row is not None and call.node.op == "Shape"):
+        sized = SIZE_OPERANDS.get(call.node.op, ())
+        values = {place for number, place in enumerate(places) if number not in sized}
+        has_count = not values.isdisjoint(self.counts)
+        if has_count:
+            axes = [axis for operand in call.operands for axis in operand.axes or ()]
+            call.refuse_batch(axes, "computes with the number of samples")
+        if has_count or (row is not None and call.node.op == "Shape"):
             self.counts.update((call.node, index) for index in range(len(call.shapes)))
 
     def _describe_operand(self, place: Place | None) -> Operand:
         if place is None:
             return Operand()
+        axes = self.axes.get(place)
         shape = self.shapes.get(place)
-        return Operand(
-            self.axes.get(place) or (None if shape is None else tuple(map(fix, shape))),
-            place in self.axes,
-            self._find_row(place),
-            self.dtypes.get(place, ""),
-            self._find_known(place),
-        )
+        if not axes:
+            axes = None if shape is None else tuple(map(fix, shape))
+        row = self._find_row(place)
+        known = self._find_known(place, row)
+        return Operand(axes, place in self.axes, row, self.dtypes.get(place, ""), known)
 
     def _find_row(self, place: Place) -> Axes | None:
-        numbers = (
-            None if place in self.axes else self.constants.get(place, read_numbers(Entry(*place)))
-        )
-        return self.rows.get(place) if numbers is None else tuple(map(fix, numbers))
+        numbers = None
+        if place not in self.axes:
+            numbers = self.constants.get(place, read_numbers(Entry(*place)))
+        if numbers is None:
+            return self.rows.get(place)
+        return tuple(map(fix, numbers))
 
-    def _find_known(self, place: Place) -> Known | None:
-        row = self._find_row(place)
+    def _find_known(self, place: Place, row: Axes | None) -> Known | None:
         if row is not None:
             return tuple(None if is_free(axis) else multiply_numbers(axis) for axis in row)
-        shape = self.shapes.get(place)
-        is_small = (
-            self.dtypes.get(place) in ("int32", "int64")
-            and shape is not None
-            and prod(shape) <= MANY
-        )
-        return self.known.get(place, (None,) * prod(shape or ()) if is_small else None)
+        if place in self.known:
+            return self.known[place]
+        is_integer = self.dtypes.get(place) in ("int32", "int64")
+        if not is_integer or not self._is_small(place):
+            return None
+        return (None,) * prod(self.shapes[place])
 
     def _assume(self, shape: Sequence[int]) -> Axes:
         """Return axes after a refusal, so that later nodes are not refused for the same reason."""
@@ -467,9 +468,11 @@ class _Freeing:
             gone = {place for place, edit in self.edits.get(node, {}).items() if not edit.expands}
             for place, entry in enumerate(operands):
                 if entry is not None:
-                    (replaced if place in gone else read).add(entry.node)
+                    target = replaced if place in gone else read
+                    target.add(entry.node)
             # Values captured by the bodies of a node follow its operands.
-            read.update(entry.node for entry in node.inputs[len(operands) - operands.count(None) :])
+            captured = node.inputs[len(operands) - operands.count(None) :]
+            read.update(entry.node for entry in captured)
         return {
             node
             for node in replaced - read
@@ -488,7 +491,8 @@ class _Freeing:
     def _restate_axis(self, axis: Axis) -> int | str | None:
         if not is_free(axis):
             return self.table.count(axis)
-        return str(axis[0]) if len(axis) == 1 and axis[0] in self.names else None
+        is_named = len(axis) == 1 and axis[0] in self.names
+        return str(axis[0]) if is_named else None
 
 
 def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:
@@ -506,8 +510,10 @@ def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:
         if factors
         else computed.add_constant(label, rest, edit.dtype)
     )
+    if not edit.expands:
+        return row
     own = list_output_names(entry.node)[entry.index]
-    return computed.emit("Expand", (own, row), f"{own}/expanded") if edit.expands else row
+    return computed.emit("Expand", (own, row), f"{own}/expanded")
 
 
 def _redirect(replaced: Mapping[Entry, Entry], entry: Entry, _: Node) -> Entry | None:
@@ -515,4 +521,19 @@ def _redirect(replaced: Mapping[Entry, Entry], entry: Entry, _: Node) -> Entry |
 
 
 def _name_size(name: str, place: int, size: int | str | None) -> Axis:
-    return fix(size) if isinstance(size, int) else (size or f"{name}.{place}",)
+    if isinstance(size, int):
+        return fix(size)
+    return (size or f"{name}.{place}",)
+
+
+def _read_number(size: int | str | None, is_batch: bool) -> int:
+    """Return a size in the file; one sample for an open batch, else a common size of pictures."""
+    if isinstance(size, int):
+        return size
+    return 1 if is_batch else _ASSUMED
+
+
+def _format_factor(factor: int | str) -> str:
+    """Return a factor of an axis as text, ``?`` for a size that has no name in the file."""
+    text = str(factor)
+    return "?" if text.startswith("size ") else text

@@ -40,11 +40,9 @@ def _has_unlike_dilate(value: Values) -> bool:
 def _leaves_picture(value: Values) -> bool:
     """Whether a window may lie beyond the edge: strides exceed it, and the last step is complete."""
     steps = zip(value("stride") or (), value("kernel") or (), strict=False)
-    return (
-        not value("global_pool")
-        and value("pooling_convention") == "full"
-        and any(step > size for step, size in steps)
-    )
+    if value("global_pool") or value("pooling_convention") != "full":
+        return False
+    return any(step > size for step, size in steps)
 
 
 def _has_negative_axis(value: Values) -> bool:
@@ -56,16 +54,16 @@ def _has_unlike_axes(value: Values) -> bool:
     return not value("multi_output") and not value("preserve_shape")
 
 
+_BEYOND_GATES = (
+    "projection_size",
+    "lstm_state_clip_min",
+    "lstm_state_clip_max",
+    "use_sequence_length",
+)
+
+
 def _has_more_than_gates(value: Values) -> bool:
-    return any(
-        value(key)
-        for key in (
-            "projection_size",
-            "lstm_state_clip_min",
-            "lstm_state_clip_max",
-            "use_sequence_length",
-        )
-    )
+    return any(map(value, _BEYOND_GATES))
 
 
 def _makes_matrix(node: Node) -> bool:
@@ -152,11 +150,9 @@ def find_differences(
 ) -> Iterator[str]:
     """Yield the description of each difference that affects a node in a version."""
     for each in differences:
-        if (
-            node.op not in each.operators
-            or version >= each.fixed
-            or (each.more_axes and _makes_matrix(node.inputs[0].node))
-        ):
+        if node.op not in each.operators or version >= each.fixed:
+            continue
+        if each.more_axes and _makes_matrix(node.inputs[0].node):
             continue
         if each.is_met(lambda key: signature.value(node.attrs, key)):
             yield each.what

@@ -53,15 +53,18 @@ def plan_rename(
     kept = _list_kept(graph, keep, held)
 
     def replace_prefix(name: str) -> str:
-        return prefix + name.removeprefix(strip_prefix) if name and name not in kept else name
+        if not name or name in kept:
+            return name
+        return prefix + name.removeprefix(strip_prefix)
 
     new = {node: replace_prefix(node.name) for node in _choose(graph, only, held) if node.name}
     stored = {}
     # A prefix alone is added to the other names of a node without being told
     if strip_prefix or kept:
-        for node in (node for node in new if node.details.outputs):
+        for node in new:
             outputs = tuple(map(replace_prefix, node.details.outputs))
-            stored[node] = StoredNames(outputs, replace_prefix(node.details.label))
+            if outputs:
+                stored[node] = StoredNames(outputs, replace_prefix(node.details.label))
     return _set_new_names(graph, new, stored, strip_prefix=strip_prefix)
 
 
@@ -109,24 +112,19 @@ def _list_kept(
 ) -> frozenset[str]:
     kept: set[str] = set()
     if "inputs" in keep:
-        kept.update(
-            node.name
-            for node, role in assign_roles(graph, held=held).items()
-            if not role.is_parameter
-        )
+        roles = assign_roles(graph, held=held)
+        kept.update(node.name for node, role in roles.items() if not role.is_parameter)
     if "outputs" in keep:
-        kept.update(
-            (head.node.details.outputs or (head.node.name,) * (head.index + 1))[head.index]
-            for head in graph.heads
-        )
+        for head in graph.heads:
+            outputs = head.node.details.outputs
+            kept.add(outputs[head.index] if outputs else head.node.name)
     return frozenset(kept)
 
 
 def _differs(node: Node, stored: StoredNames | None) -> bool:
-    return stored is not None and (stored.outputs, stored.label) != (
-        node.details.outputs,
-        node.details.label,
-    )
+    if stored is None:
+        return False
+    return (stored.outputs, stored.label) != (node.details.outputs, node.details.label)
 
 
 def rename_by_rules(
@@ -144,9 +142,8 @@ def rename_by_rules(
     Raises RefusedError as :func:`rename`, or if rules do not fit the graph.
     """
     kept = _list_kept(graph, keep, held)
-    plan = plan_names(
-        graph, ruleset, assign_roles(graph, held=held), _choose(graph, only, held), kept
-    )
+    roles = assign_roles(graph, held=held)
+    plan = plan_names(graph, ruleset, roles, _choose(graph, only, held), kept)
     _check_names(plan.names, "")
     try:
         rewrite = set_names(graph, plan.names, stored=plan.stored)
@@ -170,21 +167,19 @@ def _choose(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -
 
 def _check_names(new: Mapping[Node, str], strip_prefix: str) -> None:
     if not new:
-        hint = (
-            f"no name begins with {strip_prefix!r}"
-            if strip_prefix
-            else "check `only`, the patterns and the map"
-        )
+        hint = "check `only`, the patterns and the map"
+        if strip_prefix:
+            hint = f"no name begins with {strip_prefix!r}"
         raise RefusedError(Fault("no name would change", hint=hint))
     faults = [
         Fault("would be left without a name", node=node.name)
         for node, name in new.items()
         if not name
     ]
-    nul = {node: name for node, name in new.items() if "\0" in name}
     faults += [
         Fault(f"would get a name with a NUL character, {name!r}", node=node.name)
-        for node, name in nul.items()
+        for node, name in new.items()
+        if "\0" in name
     ]
     RefusedError.raise_any(faults)
 
@@ -205,19 +200,13 @@ def set_names(
         RefusedError: a new name is one that stays, or two nodes with different names would get it,
             unless ``repeats`` is set for the inverse of a rename.
     """
-    implied = [
-        (variable, names.get(variable.node, variable.node.name))
-        for variable in list_implied_variables(graph)
-    ]
-    implied_pairs = [
-        (variable.name, name_implied(node_name, variable.formal)) for variable, node_name in implied
-    ]
-    new_names = [names.get(node, node.name) for node in graph.nodes] + [
-        new for _, new in implied_pairs
-    ]
+    implied_pairs: list[tuple[str, str]] = []
+    for state in list_implied_variables(graph):
+        owner = names.get(state.node, state.node.name)
+        implied_pairs.append((state.name, name_implied(owner, state.formal)))
+    pairs = [(node.name, names.get(node, node.name)) for node in graph.nodes] + implied_pairs
     # Without a repeated name nothing collides
-    if not repeats and len(set(new_names)) < len(new_names):
-        pairs = [*zip([node.name for node in graph.nodes], new_names, strict=False), *implied_pairs]
+    if not repeats and len({new for _, new in pairs}) < len(pairs):
         check_collisions(
             [old for old, new in pairs if old == new],
             [(old, new) for old, new in pairs if old != new],
@@ -225,20 +214,15 @@ def set_names(
 
     def change(node: Node) -> Node:
         name = names.get(node, node.name)
-        return (
-            node
-            if name == node.name and node not in stored
-            else rename_node(node, name, stored.get(node))
-        )
+        if name == node.name and node not in stored:
+            return node
+        return rename_node(node, name, stored.get(node))
 
     # A rename keeps ids, so lists that did not follow from the nodes stay unchanged too.
     result, images = rebuild_graph(graph, change)
     result = msgspec.structs.replace(result, source=graph.source.after_rename(images))
-    return Rewrite(
-        result,
-        (Branch("", graph, images),),
-        tuple(Rename("", old, new) for old, new in implied_pairs if old != new),
-    )
+    renames = tuple(Rename("", old, new) for old, new in implied_pairs if old != new)
+    return Rewrite(result, (Branch("", graph, images),), renames)
 
 
 def rename(

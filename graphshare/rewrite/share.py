@@ -83,35 +83,39 @@ def share_by_plan(
             rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped}
         )
     report = _report(plan, roles, rewrite)
-    warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan, roles, params))
-    rules = {plan.why[node] for node in plan.ties if node in plan.why}
-    is_one_pattern = len(rules) == 1 and all(
-        rule.kind == "alias" and rule.literal is None for rule in rules
-    )
-    if is_one_pattern and not report.separate:
-        count, kept = len(plan.ties), len(set(plan.ties.values()))
-        warnings = (
-            *warnings,
-            f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more",
+    notes = [*plan.notes, *notes, *_forgotten_partners(graph, plan, roles, params)]
+    if not report.separate and _is_one_pattern(plan):
+        kept = len(set(plan.ties.values()))
+        count = len(plan.ties) + kept
+        notes.append(
+            f"one pattern ties all {count} parameters into {kept}: none is separate any more"
         )
     return Sharing(
-        *(rewrite.graph, rewrite.branches, rewrite.renames, warnings),
+        *(rewrite.graph, rewrite.branches, rewrite.renames, tuple(notes)),
         roles=roles,
         ties=report,
         reshaping=reshaping,
     )
 
 
+def _is_one_pattern(plan: Plan) -> bool:
+    """Whether all ties follow from one alias whose left side is a pattern."""
+    rules = {plan.why[node] for node in plan.ties if node in plan.why}
+    if len(rules) != 1:
+        return False
+    rule = rules.pop()
+    return rule.kind == "alias" and rule.literal is None
+
+
 def _find_reshaped(
     graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None
 ) -> set[Node]:
     """Return the parameters tied to one of equal bytes and another shape; only ONNX has a free Reshape."""
+    format_ = find_format(graph)
+    if params is None or not format_.supports(Operation.POOL):
+        return set()
     # Before opset 9 no Constant holds the integers that a Reshape takes.
-    if (
-        params is None
-        or not find_format(graph).supports(Operation.POOL)
-        or (find_format(graph).operator_set(graph) or 0) < 9
-    ):
+    if (format_.operator_set(graph) or 0) < 9:
         return set()
     from graphshare.onnx_ops.transposed import LEAST  # start-up: few models are ONNX models
 
@@ -120,12 +124,9 @@ def _find_reshaped(
     with ArrayReader(params) as left, ArrayReader(params) as right:
         for tied, kept in ties.items():
             ours, theirs = records.get(tied.name), records.get(kept.name)
-            if (
-                ours is None
-                or theirs is None
-                or not _differ_in_shape(ours, theirs)
-                or ours.dense_size < LEAST
-            ):
+            if ours is None or theirs is None or ours.dense_size < LEAST:
+                continue
+            if not _differ_in_shape(ours, theirs):
                 continue
             if have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
                 reshaped.add(tied)
@@ -133,12 +134,12 @@ def _find_reshaped(
 
 
 def _differ_in_shape(ours: Record, theirs: Record) -> bool:
-    is_alike = (ours.element_type, ours.storage, ours.dense_size) == (
-        theirs.element_type,
-        "default",
-        theirs.dense_size,
-    )
-    return is_alike and None not in (ours.shape, theirs.shape) and ours.shape != theirs.shape
+    """Whether only the known shapes of two dense arrays differ."""
+    form = (ours.element_type, ours.storage, ours.dense_size)
+    other_form = (theirs.element_type, "default", theirs.dense_size)
+    if form != other_form or None in (ours.shape, theirs.shape):
+        return False
+    return ours.shape != theirs.shape
 
 
 def _refuse_outputs(graph: Graph, plan: Plan, reshaped: Collection[Node]) -> Iterator[Fault]:
@@ -149,7 +150,8 @@ def _refuse_outputs(graph: Graph, plan: Plan, reshaped: Collection[Node]) -> Ite
         if node.name == name or node in reshaped:
             continue
         hint = "leave it out; `gs.rename` changes the names of outputs"
-        if kept is not node and kept not in heads and kept.name == name:
+        can_be_tied = kept is not node and kept not in heads
+        if can_be_tied and kept.name == name:
             hint = f"tie them the other way round: `aliases={{{name!r}: {node.name!r}}}`"
         message = f"{node.name!r} would become {name!r}, but it is an output of the graph, and outputs keep their names"
         yield Fault(message, where=plan.why[node].place, hint=hint)
@@ -183,35 +185,27 @@ def _differences(
     uses = consumers(graph.nodes)
     records = index_records(params)
     unequal: list[tuple[Node, Node, Record, Record]] = []
+    np_shape = has_np_shape(graph.attrs)
     for tied, kept in plan.ties.items():
         pair = f"{tied.name!r} and {kept.name!r}"
         where = plan.find_place(tied)
-        if (roles[tied].kind is Kind.AUXILIARY) != (roles[kept].kind is Kind.AUXILIARY):
-            states = " and ".join(
-                f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept)
-            )
+        state, kept_state = _describe_state(roles[tied]), _describe_state(roles[kept])
+        if state != kept_state:
+            states = f"{tied.name!r} is {state} and {kept.name!r} is {kept_state}"
             faults.append(Fault(f"{pair} cannot be one: {states}", where=where))
-        for what, a, b in (
-            ()
-            if tied in reshaped
-            else _compare_forms(tied, kept, records, uses, has_np_shape(graph.attrs))
-        ):
-            hint = "tie parameters that are alike"
-            faults.append(
-                Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where, hint=hint)
-            )
+        forms = _compare_forms(tied, kept, records, uses, np_shape)
+        for what, a, b in forms if tied not in reshaped else ():
+            message = f"{pair} cannot be one: they have {what} {a} and {b}"
+            faults.append(Fault(message, where=where, hint="tie parameters that are alike"))
         notes += [
             f"{pair} have {what} {a} and {b}; the latter holds"
             for what, a, b in _hints(tied, kept, uses)
         ]
         ours, theirs = records.get(tied.name), records.get(kept.name)
         # Variables with the same name have one record, whose values need no comparison.
-        if (
-            ours is not None
-            and theirs is not None
-            and ours is not theirs
-            and ours.shape == theirs.shape
-        ):
+        if ours is None or theirs is None or ours is theirs:
+            continue
+        if ours.shape == theirs.shape:
             unequal.append((tied, kept, ours, theirs))
     # Arrays are read only once nothing forbids the ties.
     if params is not None and not faults:
@@ -219,8 +213,8 @@ def _differences(
     return faults, notes
 
 
-def _article(kind: Kind) -> str:
-    return "an auxiliary state" if kind is Kind.AUXILIARY else "a parameter"
+def _describe_state(role: Role) -> str:
+    return "an auxiliary state" if role.kind is Kind.AUXILIARY else "a parameter"
 
 
 def _compare_forms(
@@ -244,7 +238,9 @@ def _find_shape(node: Node, record: Record | None, np_shape: bool) -> tuple[int 
 
 
 def _may_be_equal(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> bool:
-    return len(a) == len(b) and all(x == y or None in (x, y) for x, y in zip(a, b, strict=True))
+    if len(a) != len(b):
+        return False
+    return all(x == y or None in (x, y) for x, y in zip(a, b, strict=True))
 
 
 def _dtype(node: Node, record: Record | None) -> str:
@@ -255,30 +251,29 @@ def _dtype(node: Node, record: Record | None) -> str:
 
 def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, object, object]]:
     """Yield sizes of one formal input that differ between the first operators."""
-    for user, slot in uses.get(tied, ())[:1]:
-        for other, place in uses.get(kept, ())[:1]:
-            signature, twin = find_signature(user), find_signature(other)
-            if signature is None or signature is not twin or slot != place:
-                continue
-            formal = _formal(user, slot)
-            for name, key in signature.size_attributes:
-                a, b = (_NUMBER.findall(node.attrs.get(key, "")) for node in (user, other))
-                if name == formal and a and b and a != b:
-                    yield (
-                        f"different shapes, for their operators have {key}",
-                        user.attrs[key],
-                        other.attrs[key],
-                    )
+    if tied not in uses or kept not in uses:
+        return
+    (user, slot), (other, place) = uses[tied][0], uses[kept][0]
+    signature = find_signature(user)
+    if signature is None or signature is not find_signature(other) or slot != place:
+        return
+    formal = _formal(user, slot)
+    keys = [key for name, key in signature.size_attributes if name == formal]
+    for key in keys:
+        size, other_size = user.attrs.get(key, ""), other.attrs.get(key, "")
+        numbers, other_numbers = _NUMBER.findall(size), _NUMBER.findall(other_size)
+        if numbers and other_numbers and numbers != other_numbers:
+            yield f"different shapes, for their operators have {key}", size, other_size
 
 
 def _formal(user: Node, slot: int) -> str:
-    names = name_inputs(user)
-    return names[slot] if names and slot < len(names) else ""
+    names = name_inputs(user) or ()
+    return names[slot] if slot < len(names) else ""
 
 
 def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]]:
     for hint in _HINTS:
-        ours, theirs = (_hint(node, hint, uses) for node in (tied, kept))
+        ours, theirs = _hint(tied, hint, uses), _hint(kept, hint, uses)
         if ours != theirs:
             yield f"__{hint}__", ours or "none", theirs or "none"
 
@@ -290,9 +285,11 @@ def _hint(node: Node, hint: str, uses: _Uses) -> str:
     own = node.attrs.get(f"__{hint}__", node.attrs.get(hint, ""))
     if own or hint == "init":
         return own
+    suffix = f"_{hint}"
     for user, slot in uses.get(node, ()):
-        if any(key.endswith(f"_{hint}") for key in user.attrs):
-            stated = user.attrs.get(f"{_formal(user, slot)}_{hint}")
+        # The formal name is looked up only where it can matter: it costs more than a search.
+        if any(key.endswith(suffix) for key in user.attrs):
+            stated = user.attrs.get(_formal(user, slot) + suffix)
             if stated:
                 return stated
     return ""
@@ -318,6 +315,7 @@ def _forgotten_partners(
     """
     uses = consumers(graph.nodes) if plan.ties else {}
     records = index_records(params)
+    np_shape = has_np_shape(graph.attrs)
     notes: dict[str, None] = {}
     for tied, kept in plan.ties.items():
         if plan.find_place(tied) == EQUAL:
@@ -330,12 +328,15 @@ def _forgotten_partners(
                 if (twin.op, place, len(twin.inputs)) == form
             ]
             apart = [list(_list_apart(user, twin, slot, plan.ties, roles)) for twin in twins]
-            for one, other in apart[0] if apart and all(apart) else ():
-                if not any(_compare_forms(one, other, records, uses, has_np_shape(graph.attrs))):
-                    notes[
-                        f"{tied.name!r} is tied to {kept.name!r}, but {one.name!r} and "
-                        f"{other.name!r} beside them are not"
-                    ] = None
+            # One twin whose neighbours are tied is enough.
+            if not apart or not all(apart):
+                continue
+            for one, other in apart[0]:
+                if any(_compare_forms(one, other, records, uses, np_shape)):
+                    continue
+                pair = f"{one.name!r} and {other.name!r}"
+                note = f"{tied.name!r} is tied to {kept.name!r}, but {pair} beside them are not"
+                notes[note] = None
     return list(notes)
 
 
@@ -345,9 +346,14 @@ def _list_apart(
     shared = ties.get(user.inputs[slot].node, user.inputs[slot].node)
     for place, (a, b) in enumerate(zip(user.inputs, twin.inputs, strict=True)):
         one, other = ties.get(a.node, a.node), ties.get(b.node, b.node)
-        both = all(node in roles and roles[node].is_parameter for node in (one, other))
-        if both and one is not other and shared not in (one, other) and place != slot:
+        if place == slot or one is other or shared in (one, other):
+            continue
+        if _is_parameter(one, roles) and _is_parameter(other, roles):
             yield a.node, b.node
+
+
+def _is_parameter(node: Node, roles: Mapping[Node, Role]) -> bool:
+    return node in roles and roles[node].is_parameter
 
 
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:
@@ -403,6 +409,5 @@ def _number_names(graph: Graph, repeated: Mapping[str, Sequence[Node]]) -> dict[
 def _report_separate(names: Mapping[Node, str], roles: Mapping[Node, Role]) -> Ties:
     copied = [Tied(node.name, new, "--doctor separate") for node, new in names.items()]
     old = {node.name for node in names}
-    return Ties(
-        [], [], copied, [node.name for node in list_parameters(roles) if node.name not in old]
-    )
+    separate = [node.name for node in list_parameters(roles) if node.name not in old]
+    return Ties([], [], copied, separate)

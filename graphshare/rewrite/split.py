@@ -9,7 +9,7 @@ import msgspec
 from graphshare.analysis.name_lists import output_name, resolve_each
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
-from graphshare.ir.walk import post_order, topological
+from graphshare.ir.walk import post_order, reachable, topological
 from graphshare.rewrite.extract import extract_entries
 from graphshare.text.format import format_count
 
@@ -38,29 +38,19 @@ def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
     """
     parts: dict[Node, int] = {}
     faults = []
-    for number, (name, cut) in enumerate(
-        zip(names, resolve_each(names, graph.nodes, option="`at`"), strict=True)
-    ):
+    cuts = resolve_each(names, graph.nodes, option="`at`")
+    for number, (name, cut) in enumerate(zip(names, cuts, strict=True)):
         before = len(parts)
         for node in post_order(entry.node for entry in cut):
             if node.op:
                 parts.setdefault(node, number)
         if len(parts) == before:
-            faults.append(
-                Fault(
-                    f"`at` {name!r} leaves no operator for part {number + 1}",
-                    hint="name cuts from the inputs on",
-                )
-            )
-    needed = [node for node in post_order(entry.node for entry in graph.heads) if node.op]
-    rest = [node for node in needed if node not in parts]
-    if not rest:
-        faults.append(
-            Fault(
-                f"`at` {names[-1]!r} leaves no operator for the last part",
-                hint="name a value before the outputs",
-            )
-        )
+            message = f"`at` {name!r} leaves no operator for part {number + 1}"
+            faults.append(Fault(message, hint="name cuts from the inputs on"))
+    needed = [node for node in reachable(graph) if node.op]
+    if parts.keys() >= set(needed):
+        message = f"`at` {names[-1]!r} leaves no operator for the last part"
+        faults.append(Fault(message, hint="name a value before the outputs"))
     RefusedError.raise_any(faults)
     return {node: parts.get(node, len(names)) for node in needed}
 
@@ -71,25 +61,23 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
     ``measure`` returns the bytes of a variable, or of an operator without inputs. Raises
     RefusedError for fewer operators than parts.
     """
-    needed = set(post_order(entry.node for entry in graph.heads))
+    needed = set(reachable(graph))
     nodes = [node for node in topological(graph) if node in needed and node.op]
     # An operator without inputs, such as a Constant with a weight, goes with its first reader: in
     # the file it may be far before.
     order = [node for node in nodes if node.inputs] or nodes
     if not 2 <= count <= len(order):
-        what = f"{count} parts of {format_count(len(order), 'operator')}"
-        raise RefusedError(
-            Fault(
-                f"cannot make {what}", hint="give `into` a number from 2 to that of the operators"
-            )
-        )
+        message = f"cannot make {count} parts of {format_count(len(order), 'operator')}"
+        hint = "give `into` a number from 2 to that of the operators"
+        raise RefusedError(Fault(message, hint=hint))
     sizes = _weigh(order, measure)
     parts: dict[Node, int] = {}
     number, taken, left = 0, 0, sum(sizes)
     for place, (node, size) in enumerate(zip(order, sizes, strict=True)):
         others = count - number - 1
         # A part ends where another operator would take it further from its share.
-        is_full = taken and 2 * taken + size > 2 * (left + taken) / (others + 1)
+        share = (left + taken) / (others + 1)
+        is_full = taken and 2 * taken + size > 2 * share
         if others and (is_full or len(order) - place == others):
             number, taken = number + 1, 0
         parts.update(dict.fromkeys(_find_sources(node) - parts.keys(), number))
@@ -143,15 +131,13 @@ def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
             if number in numbers
         }
         rewrites.append(extract_entries(graph, list(ends[number].values()), cuts=cuts))
-    crossings = (
-        Crossing(
-            output_name(entries[place]),
-            parts[place[0]] + 1,
-            tuple(number + 1 for number in sorted(numbers)),
-        )
-        for place, numbers in readers.items()
-    )
-    return GraphParts(tuple(rewrites), tuple(sorted(crossings, key=lambda each: each.source)))
+    crossings = []
+    for place, numbers in readers.items():
+        source = parts[place[0]] + 1
+        later = tuple(number + 1 for number in sorted(numbers))
+        crossings.append(Crossing(output_name(entries[place]), source, later))
+    crossings.sort(key=lambda crossing: crossing.source)
+    return GraphParts(tuple(rewrites), tuple(crossings))
 
 
 def _refuse_repeated(parts: Mapping[Node, int], ends: Set[Node]) -> None:
@@ -160,13 +146,13 @@ def _refuse_repeated(parts: Mapping[Node, int], ends: Set[Node]) -> None:
     for user, number in parts.items():
         for node in (user, *(entry.node for entry in user.inputs if not entry.node.op)):
             named.setdefault(node.name, {}).setdefault(node, set()).add(number)
-    wrong = [
-        name
-        for name, same in named.items()
-        if len(same) > 1
-        and name
-        and (len(set().union(*same.values())) > 1 or not ends.isdisjoint(same))
-    ]
+    wrong = []
+    for name, same in named.items():
+        if not name or len(same) == 1:
+            continue
+        numbers = set[int]().union(*same.values())
+        if len(numbers) > 1 or not ends.isdisjoint(same):
+            wrong.append(name)
     if wrong:
         hint = f"`gs.rename(GRAPH, match={{{wrong[0] + '#1'!r}: 'NEW'}})` names the second of them"
         message = "several nodes have this name, by which parts are joined"

@@ -73,11 +73,10 @@ def assign_sharing_roles(
     roles = assign_roles(
         graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter
     )
+    replaceable = Role(Kind.UNKNOWN, "callers can replace it: it is an input with a default")
     for node in find_format(graph).types.list_replaceable(graph):
         if roles[node].is_parameter and node.name not in as_parameter:
-            roles[node] = Role(
-                Kind.UNKNOWN, "callers can replace it: it is an input with a default"
-            )
+            roles[node] = replaceable
     return roles
 
 
@@ -93,9 +92,8 @@ def _is_plain(node: Node) -> bool:
 
 def _check_plain(nodes: Iterable[Node], change: str) -> None:
     message = f"cannot be {change}: only variables without inputs can be"
-    RefusedError.raise_any(
-        dict.fromkeys(Fault(message, node=node.name) for node in nodes if not _is_plain(node))
-    )
+    names = dict.fromkeys(node.name for node in nodes if not _is_plain(node))
+    RefusedError.raise_any(Fault(message, node=name) for name in names)
 
 
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
@@ -120,11 +118,9 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
         count = mutations.get(entry.node)
-        return (
-            Entry(images[entry.node], entry.index, entry.version + count)
-            if count and entry.version
-            else None
-        )
+        if not count or not entry.version:
+            return None
+        return Entry(images[entry.node], entry.index, entry.version + count)
 
     # Tied variables need the image of their kept variable and may come first in the file.
     order = tuple(dict.fromkeys((*ties.values(), *topological(graph))))
@@ -188,13 +184,9 @@ def plan_untie(
         matched = match_nodes(pattern, roles)
         hit = [node for node in matched if node in shared]
         if not hit:
+            message = f"`untie` {pattern!r} matches no parameter that several operators use"
             hint = _suggest_pattern(pattern, matched, shared, roles)
-            faults.append(
-                Fault(
-                    f"`untie` {pattern!r} matches no parameter that several operators use",
-                    hint=hint,
-                )
-            )
+            faults.append(Fault(message, hint=hint))
         chosen.update(dict.fromkeys(hit, f"--untie {pattern}"))
     RefusedError.raise_any(faults)
     rewrite = untie(graph, chosen)
@@ -202,14 +194,16 @@ def plan_untie(
     copies = {copy: rewrite.branches[0].images[node] for node, copy in pairs}
     check_isomorphic(Rewrite(rewrite.graph, rewrite.branches[:1]), copies=copies)
     copied = [Tied(node.name, copy.name, chosen[node]) for node, copy in pairs]
-    report = Ties(
-        [], [], copied, [node.name for node in list_parameters(roles) if node not in chosen]
-    )
+    separate = [node.name for node in list_parameters(roles) if node not in chosen]
+    report = Ties([], [], copied, separate)
     return Sharing(rewrite.graph, rewrite.branches, roles=roles, ties=report)
 
 
 def _has_several_users(node: Node, uses: Mapping[Node, Sequence[tuple[Node, int]]]) -> bool:
-    return _is_plain(node) and node.name != "" and len({user for user, _ in uses.get(node, ())}) > 1
+    if not node.name or not _is_plain(node):
+        return False
+    users = {user for user, _ in uses.get(node, ())}
+    return len(users) > 1
 
 
 def _suggest_pattern(
@@ -217,11 +211,11 @@ def _suggest_pattern(
 ) -> str:
     unknown = [node for node in matched if roles[node].kind is Kind.UNKNOWN]
     if unknown:
-        return f"`as_parameter={unknown[-1].name!r}` says that it is a parameter: {roles[unknown[-1]].reason}"
-    known = [node.name for node in shared]
-    return did_you_mean(pattern, known) or (
-        "" if known else "no parameter of this graph has more than one user"
-    )
+        node = unknown[-1]
+        return f"`as_parameter={node.name!r}` says that it is a parameter: {roles[node].reason}"
+    if not shared:
+        return "no parameter of this graph has more than one user"
+    return did_you_mean(pattern, [node.name for node in shared])
 
 
 def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
@@ -240,12 +234,9 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         for slot, entry in enumerate(node.inputs):
             if entry.node in users:
                 users[entry.node].setdefault(node, slot)
-    taken = TakenNames(
-        [
-            *(node.name for node in graph.nodes),
-            *(slots.name for slots in list_implied_variables(graph)),
-        ]
-    )
+    taken = TakenNames(node.name for node in graph.nodes)
+    for state in list_implied_variables(graph):
+        taken.add(state.name)
     copies: dict[Node, dict[Node, Node]] = {}
     for variable, slots in users.items():
         # The first user keeps the variable itself.
@@ -263,7 +254,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     heads, source = relink_all(graph.heads, images), graph.source.after_rewrite(images)
     result = msgspec.structs.replace(graph, nodes=tuple(nodes), heads=heads, source=source)
     branches = [Branch("", graph, {node: images[node] for node in graph.nodes})]
-    for number in range(max((len(slots) for slots in copies.values()), default=0)):
+    for number in range(max(map(len, copies.values()), default=0)):
         held = {
             variable: list(slots.values())[number]
             for variable, slots in copies.items()
@@ -274,15 +265,13 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
 
 
 def _copy_for(variable: Node, user: Node, slot: int, taken: TakenNames) -> Node:
-    formals = name_inputs(user)
-    name = (
-        name_implied(user.name, formals[slot])
-        if formals and user.name and slot < len(formals)
-        else ""
-    )
-    return rename_node(
-        variable, taken.take(name if taken.find_free(name) == name else variable.name)
-    )
+    formals = name_inputs(user) or ()
+    name = variable.name
+    if user.name and slot < len(formals):
+        implied = name_implied(user.name, formals[slot])
+        if taken.find_free(implied) == implied:
+            name = implied
+    return rename_node(variable, taken.take(name))
 
 
 def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
@@ -301,12 +290,10 @@ def note_copied_attributes(graph: Graph) -> list[str]:
         if node.op and sum(sizes.values()) >= _LEAST_ATTRIBUTES:
             values = frozenset((name, node.details.values[name]) for name in sizes)
             alike.setdefault((node.details.domain, node.op, values), []).append(node)
-    groups = [
-        (nodes[0].op, format_names(output_name(Entry(n)) for n in nodes))
-        for nodes in alike.values()
-        if len(nodes) > 1
-    ]
-    return [
-        f"weights in attributes are copied, not shared: {op} of {names} are equal"
-        for op, names in groups
-    ]
+    notes = []
+    for nodes in alike.values():
+        if len(nodes) > 1:
+            names = format_names(output_name(Entry(node)) for node in nodes)
+            what = f"{nodes[0].op} of {names} are equal"
+            notes.append(f"weights in attributes are copied, not shared: {what}")
+    return notes

@@ -129,11 +129,12 @@ def list_refused_keys(graph: Graph) -> dict[Node, list[str]]:
         draft.op = canonical(draft.op)
     hidden = _take_hidden(order)
     _give_hidden(order, hidden)
-    return {
-        draft.node: keys
-        for draft, pairs in hidden.items()
-        if _is_parsed_again(draft) and (keys := [key for key, _ in pairs if key in draft.attrs])
-    }
+    refused: dict[Node, list[str]] = {}
+    for draft, pairs in hidden.items():
+        keys = [key for key, _ in pairs if key in draft.attrs]
+        if keys and _is_parsed_again(draft):
+            refused[draft.node] = keys
+    return refused
 
 
 def _rename_attributes(draft: Draft) -> None:
@@ -150,10 +151,9 @@ def _take_hidden(order: list[Draft]) -> dict[Draft, list[tuple[str, str]]]:
     """
     taken: dict[Draft, list[tuple[str, str]]] = {}
     for draft in order:
-        for key in [
-            key for key in draft.attrs if any(key.startswith(h) or key.endswith(h) for h in _HIDDEN)
-        ]:
-            taken.setdefault(draft, []).append((key, draft.attrs.pop(key)))
+        for key in list(draft.attrs):
+            if key.startswith(_HIDDEN) or key.endswith(_HIDDEN):
+                taken.setdefault(draft, []).append((key, draft.attrs.pop(key)))
     return taken
 
 
@@ -175,14 +175,9 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
             else:
                 draft.attrs[key] = value
                 if _is_parsed_again(draft):
+                    message = f"attribute {key!r} does not belong to {draft.op}"
                     hint = "MXNet refuses the file for it"
-                    faults.append(
-                        Fault(
-                            f"attribute {key!r} does not belong to {draft.op}",
-                            node=draft.name,
-                            hint=hint,
-                        )
-                    )
+                    faults.append(Fault(message, node=draft.name, hint=hint))
     return faults
 
 
@@ -198,14 +193,15 @@ def _is_parsed_again(draft: Draft) -> bool:
 
 def _owner(draft: Draft, formal: str) -> Draft | None:
     signature = lookup(draft.op)
-    names = (
-        signature.input_names(draft.attrs, len(draft.inputs), subgraphs=draft.subgraphs)
-        if signature
-        else None
-    )
-    if names is None or formal not in names or names.index(formal) >= len(draft.inputs):
+    if signature is None:
         return None
-    owner = draft.inputs[names.index(formal)][0]
+    names = signature.input_names(draft.attrs, len(draft.inputs), subgraphs=draft.subgraphs)
+    if names is None or formal not in names:
+        return None
+    slot = names.index(formal)
+    if slot >= len(draft.inputs):
+        return None
+    owner = draft.inputs[slot][0]
     return owner if owner.is_variable else None
 
 
@@ -295,12 +291,8 @@ def _upgrade_subgraph(graph: Graph) -> Graph:
         _rename_attributes(draft)
         draft.subgraphs = tuple(map(_upgrade_subgraph, draft.subgraphs))
     images, heads = _build(graph, drafts)
-    return Graph(
-        tuple(images.values()),
-        heads,
-        EMPTY,
-        MxnetSource(keys=("nodes", "arg_nodes", "node_row_ptr", "heads")),
-    )
+    source = MxnetSource(keys=("nodes", "arg_nodes", "node_row_ptr", "heads"))
+    return Graph(tuple(images.values()), heads, EMPTY, source)
 
 
 def _build(
@@ -319,6 +311,5 @@ def _build(
         return replace(upgraded, num_outputs=total_outputs(upgraded))
 
     images = rebuild(list(by_node), change)
-    return images, tuple(
-        [Entry(images[entry.node], entry.index, entry.version or 0) for entry in graph.heads]
-    )
+    heads = [Entry(images[entry.node], entry.index, entry.version or 0) for entry in graph.heads]
+    return images, tuple(heads)

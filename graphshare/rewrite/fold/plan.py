@@ -89,7 +89,9 @@ def plan_folding(graph: Graph) -> FoldPlan:
 
 
 def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
-    for each in (inner for graph in node.subgraphs if node.details.bodies for inner in graph.nodes):
+    if not node.details.bodies:
+        return
+    for each in (inner for graph in node.subgraphs for inner in graph.nodes):
         part = find_foldable(each, operator_set)
         if part is not None and part.scaling is not None:
             yield each
@@ -110,6 +112,10 @@ class _Surroundings:
 
     def list_consumers(self, node: Node) -> list[tuple[Node, int]]:
         return self.uses.get(node, [])
+
+    def is_read_from_outside(self, node: Node) -> bool:
+        """Whether a node is a head, or something depends on it without reading it."""
+        return node in self.head_nodes or node in self.awaited
 
 
 def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str:
@@ -134,11 +140,8 @@ def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str
 def _list_obstacles(pair: Pair, around: _Surroundings) -> Iterator[str]:
     layer, norm = pair.layer, pair.norm
     # Any other reader of the layer would get the values after the BatchNorm.
-    if (
-        around.list_consumers(layer) != [(norm, 0)]
-        or layer in around.head_nodes
-        or layer in around.awaited
-    ):
+    is_only_reader = around.list_consumers(layer) == [(norm, 0)]
+    if not is_only_reader or around.is_read_from_outside(layer):
         yield f"is not the only use of the output of {layer.name!r}"
     if _uses_other_outputs(norm, around):
         yield "has a mean or variance that is used"
@@ -196,7 +199,7 @@ def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundi
     for kind, place, node in (("weight", 1, group[0].weight), ("bias", 2, group[0].bias)):
         if node is None:
             continue
-        if node in around.head_nodes or node in around.awaited:
+        if around.is_read_from_outside(node):
             return f"is after a layer whose {kind} {node.name!r} is an output of the graph"
         for user, position in around.list_consumers(node):
             if user not in layers or position != place:
@@ -205,11 +208,9 @@ def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundi
 
 
 def _describe_use(user: Node, pairs: Mapping[Node, Pair]) -> str:
-    return (
-        f"is also that of {user.name!r}"
-        if user in pairs
-        else f"is also used by {user.name!r}, which cannot be folded"
-    )
+    if user in pairs:
+        return f"is also that of {user.name!r}"
+    return f"is also used by {user.name!r}, which cannot be folded"
 
 
 _WITH_BIAS = 3  # inputs of a layer
@@ -245,9 +246,8 @@ def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | Non
     if kernel is None or (kernel.linear is None and kernel.scaling is None):
         return None
     attrs = _parse_attributes(node)
-    return Foldable(
-        attrs, kernel.linear, kernel.scaling, "" if attrs else "has attributes that cannot be read"
-    )
+    fault = "" if attrs else "has attributes that cannot be read"
+    return Foldable(attrs, kernel.linear, kernel.scaling, fault)
 
 
 def _parse_attributes(node: Node) -> dict[str, Any]:

@@ -44,20 +44,18 @@ def resolve_names(
     fed: dict[Place, str] = {}
     for out, name in pairs:
         option = f"`connect={{{out!r}: {name!r}}}`"
-        output, fault = names.output(out, option)
-        places, wrong = names.inputs(name, option, output)
-        faults += [*([fault] if fault else []), *wrong]
+        output, output_faults = names.output(out, option)
+        places, input_faults = names.inputs(name, option, output)
+        faults += [*output_faults, *input_faults]
+        source = None if output is None else (output[0], output[1].node)
         for place in places:
-            label = parts[place[0]].label
-            if fed.setdefault(place, out) != out:
+            feeder = fed.setdefault(place, out)
+            if feeder != out:
+                label = parts[place[0]].label
+                message = f"{option}: input {name!r} of {label} is fed by {feeder!r} already"
                 hint = "connect it once, or give the graphs prefixes so that the inputs have different names"
-                faults.append(
-                    Fault(
-                        f"{option}: input {name!r} of {label} is fed by {fed[place]!r} already",
-                        hint=hint,
-                    )
-                )
-            elif output is not None and output[1].node is place[1] and output[0] == place[0]:
+                faults.append(Fault(message, hint=hint))
+            elif source == place:
                 faults.append(Fault(f"{option} connects an input with itself"))
             elif output is not None:
                 wired[place] = output
@@ -79,30 +77,26 @@ class _Names:
         self._states = [auxiliary_variables(part.graph.nodes) for part in parts]
         for number, part in enumerate(parts):
             for name, entry in list_numbered(part.graph.nodes, part.graph.heads):
-                self._outputs.setdefault(
-                    part.prefix + name if entry.node.name else name, []
-                ).append((number, entry))
+                full_name = part.prefix + name if entry.node.name else name
+                self._outputs.setdefault(full_name, []).append((number, entry))
             for name, same in list_by_name(part.graph.nodes, part.graph.heads).items():
-                self._nodes.setdefault(part.prefix + name, []).extend(
-                    (number, node) for node in same
-                )
-            for node in part.graph.nodes:
-                if node.name and node.is_variable:
+                places = [(number, node) for node in same]
+                self._nodes.setdefault(part.prefix + name, []).extend(places)
+            for node in part.graph.variables():
+                if node.name:
                     self._variables.setdefault(part.name(node), []).append((number, node))
-        self._own_outputs, self._own_nodes, self._own_variables = (
-            _own_names(parts, names) for names in (self._outputs, self._nodes, self._variables)
-        )
+        self._own_outputs = _own_names(parts, self._outputs)
+        self._own_nodes = _own_names(parts, self._nodes)
+        self._own_variables = _own_names(parts, self._variables)
         self._numbered = {place for name in inputs for place in self._find_numbered(name)}
         self._named = {place for name in inputs for place in self._variables.get(name, ())}
 
     def _find_outputs(self, name: str) -> list[Output]:
-        named = (self._outputs.get(name, []), self._own_outputs.get(name, []))
-        operators = (
-            [output for output in matches if not output[1].node.is_variable] for matches in named
-        )
-        matches = next(filter(None, (*operators, *named)), []) or _find_one(
-            name, (self._outputs, self._own_outputs)
-        )
+        named = self._outputs.get(name, [])
+        own = self._own_outputs.get(name, [])
+        numbered = _find_one(name, (self._outputs, self._own_outputs))
+        by_rank = (_skip_variables(named), _skip_variables(own), named, own, numbered)
+        matches = next(filter(None, by_rank), [])
         if matches:
             return matches
         nodes = (
@@ -112,30 +106,29 @@ class _Names:
         )
         return [(number, entry) for number, node in nodes for entry in visible_outputs(node)]
 
-    def output(self, name: str, option: str) -> tuple[Output | None, Fault | None]:
+    def output(self, name: str, option: str) -> tuple[Output | None, list[Fault]]:
         matches = self._find_outputs(name)
         if len(matches) == 1:
-            return matches[0], None
+            return matches[0], []
         if not matches:
-            hint = self._near(
-                name, [*self._outputs, *self._nodes, *self._own_outputs, *self._own_nodes]
-            )
-            return None, Fault(f"{option}: {name!r} names no output and no node", hint=hint)
+            known = [*self._outputs, *self._nodes, *self._own_outputs, *self._own_nodes]
+            message = f"{option}: {name!r} names no output and no node"
+            return None, [Fault(message, hint=self._near(name, known))]
+        count = format_count(len(matches), "output")
         if len({(number, entry.node) for number, entry in matches}) == 1:
             listed = ", ".join(output_name(entry) for _, entry in matches)
-            return None, Fault(
-                f"{option}: {name!r} has {format_count(len(matches), 'output')}",
-                hint=f"name one of {listed}",
-            )
+            return None, [Fault(f"{option}: {name!r} has {count}", hint=f"name one of {listed}")]
         labels = ", ".join(dict.fromkeys(self._parts[number].label for number, _ in matches))
+        message = f"{option}: {name!r} means {count} ({labels})"
+        return None, [Fault(message, hint=self._hint_at_outputs(name, matches))]
+
+    def _hint_at_outputs(self, name: str, matches: Sequence[Output]) -> str:
         names = dict.fromkeys(name_output(self._parts, each) for each in matches)
-        distinct = f"name one of {', '.join(names)}" if len(names) == len(matches) else ""
+        if len(names) == len(matches):
+            return f"name one of {', '.join(names)}"
         if len({number for number, _ in matches}) == 1:
-            distinct = distinct or f"{name}#0 is the first of them, {name}#1 the second"
-        hint = distinct or "give each file a `prefixes`, and name the output with it"
-        return None, Fault(
-            f"{option}: {name!r} means {format_count(len(matches), 'output')} ({labels})", hint=hint
-        )
+            return f"{name}#0 is the first of them, {name}#1 the second"
+        return "give each file a `prefixes`, and name the output with it"
 
     def _find_inputs(self, name: str) -> list[Place]:
         # An input that another pair names otherwise is not meant again by its short name.
@@ -143,14 +136,12 @@ class _Names:
         candidates = numbered or [
             place for place in self._variables.get(name, []) if place not in self._numbered
         ]
-        own = [
-            place
-            for place in self._own_variables.get(name, [])
-            if place not in self._named | self._numbered
-        ]
-        return candidates + (
-            [place for place in own if self._refusal(place) is None] or ([] if candidates else own)
-        )
+        named_otherwise = self._named | self._numbered
+        own = [place for place in self._own_variables.get(name, []) if place not in named_otherwise]
+        allowed = list(filter(self._is_input, own))
+        if candidates or allowed:
+            return candidates + allowed
+        return own
 
     def inputs(
         self, name: str, option: str, output: Output | None
@@ -158,38 +149,29 @@ class _Names:
         candidates = self._find_inputs(name)
         if output is not None:
             # A graph feeds itself only if no other graph has an input of that name.
-            candidates = [place for place in candidates if place[0] != output[0]] or candidates
+            elsewhere = [place for place in candidates if place[0] != output[0]]
+            candidates = elsewhere or candidates
         if not candidates:
             names = {**self._own_variables, **self._variables}
-            known = [
-                n
-                for n, places in names.items()
-                if any(self._refusal(place) is None for place in places)
-            ]
+            known = [each for each, places in names.items() if any(map(self._is_input, places))]
             listed = f"inputs are {', '.join(known[:8])}" if known else ""
-            return [], [
-                Fault(
-                    f"{option}: {name!r} names no variable", hint=self._near(name, known) or listed
-                )
-            ]
+            hint = self._near(name, known) or listed
+            return [], [Fault(f"{option}: {name!r} names no variable", hint=hint)]
         faults = []
         for place in candidates:
             refusal = self._refusal(place)
             if refusal is not None:
                 why, hint = refusal
-                faults.append(
-                    Fault(
-                        f"{option}: {name!r} of {self._parts[place[0]].label} is {why}", hint=hint
-                    )
-                )
-        return ([] if faults else candidates), faults
+                label = self._parts[place[0]].label
+                faults.append(Fault(f"{option}: {name!r} of {label} is {why}", hint=hint))
+        if faults:
+            return [], faults
+        return candidates, []
 
     def _find_numbered(self, name: str) -> list[Place]:
-        return (
-            []
-            if name in self._variables
-            else _find_one(name, (self._variables, self._own_variables))
-        )
+        if name in self._variables:
+            return []
+        return _find_one(name, (self._variables, self._own_variables))
 
     def _near(self, name: str, known: list[str]) -> str:
         """Return a hint; only the first few unknown names are compared with known ones."""
@@ -202,11 +184,16 @@ class _Names:
             return "an auxiliary state, which its operator writes", "only inputs can be connected"
         role = self._roles[number][node]
         if role.is_parameter:
-            return (
-                f"a parameter ({role.reason})",
-                f"if it is an input after all, add `as_input={node.name!r}`",
-            )
+            hint = f"if it is an input after all, add `as_input={node.name!r}`"
+            return f"a parameter ({role.reason})", hint
         return None
+
+    def _is_input(self, place: Place) -> bool:
+        return self._refusal(place) is None
+
+
+def _skip_variables(outputs: Iterable[Output]) -> list[Output]:
+    return [output for output in outputs if not output[1].node.is_variable]
 
 
 def _find_one(name: str, namings: Iterable[Mapping[str, list[T]]]) -> list[T]:
@@ -250,9 +237,11 @@ def find_forgotten_inputs(
     for number, own in enumerate(roles):
         if number in feeding:
             continue
-        for node in (node for node, role in own.items() if not role.is_parameter):
-            place, twin = (number, node), connected.get(node.name)
-            stays = place not in wired and place not in ties
-            if twin is not None and twin[0] != number and stays:
+        for node, role in own.items():
+            place = (number, node)
+            if role.is_parameter or place in wired or place in ties:
+                continue
+            twin = connected.get(node.name)
+            if twin is not None and twin[0] != number:
                 forgotten.append((place, twin))
     return forgotten

@@ -56,6 +56,11 @@ class Collision(msgspec.Struct, frozen=True):
     second: int
     what: str = ""
 
+    def describe(self, parts: Sequence[Member]) -> str:
+        """Return a sentence with the labels of both parts."""
+        first, second = parts[self.first].label, parts[self.second].label
+        return f"{self.what or repr(self.name)} is in both {first} and {second}"
+
 
 def join(
     parts: Sequence[Member],
@@ -72,13 +77,8 @@ def join(
     Raises:
         RefusedError: names collide, connections form a cycle, or no head is left.
     """
-    faults = [
-        Fault(
-            f"{c.what or repr(c.name)} is in both {parts[c.first].label} and {parts[c.second].label}"
-        )
-        for c in find_collisions(parts, connect, ties)
-    ]
-    RefusedError.raise_any(faults)
+    collisions = find_collisions(parts, connect, ties)
+    RefusedError.raise_any(Fault(collision.describe(parts)) for collision in collisions)
     used = {(number, out.node, out.index) for number, out in connect.values()}
     connect = resolve_connections(connect)
     work = _Work(parts, connect, ties)
@@ -90,17 +90,12 @@ def join(
         nodes = tuple(post_order(nodes))
     heads = tuple(work.heads(used))
     if not heads:
-        raise RefusedError(
-            Fault(
-                "no output is left: each of them feeds an input",
-                hint="leave one of them unconnected",
-            )
-        )
+        message = "no output is left: each of them feeds an input"
+        raise RefusedError(Fault(message, hint="leave one of them unconnected"))
     first = parts[0].graph
     joined = first.source.after_join([part.graph.source for part in parts[1:]])
-    source = joined.after_rewrite(
-        work.images[0], unchanged=len(first.nodes) if work.untouched else 0
-    )
+    unchanged = len(first.nodes) if work.untouched else 0
+    source = joined.after_rewrite(work.images[0], unchanged=unchanged)
     extra: dict[str, Any] = {}  # of keys that several files have, the first one's
     for part in parts:
         extra = {**part.graph.extra, **extra}
@@ -126,9 +121,8 @@ def find_collisions(
             first = owner.setdefault(key, number)
             if first != number:
                 kind, name = key
-                collisions.setdefault(
-                    key, Collision(name, first, number, kind and f"{kind} {name!r}")
-                )
+                what = kind and f"{kind} {name!r}"
+                collisions.setdefault(key, Collision(name, first, number, what))
     return list(collisions.values())
 
 
@@ -247,12 +241,8 @@ class _Work:
     def add(self, number: int, nodes: Sequence[Node]) -> None:
         images = self.images[number]
         if not isinstance(images, Kept):
-            rebuild(
-                nodes,
-                partial(self._change, number),
-                redirect=partial(self._redirect, number),
-                images=images,
-            )
+            change, redirect = partial(self._change, number), partial(self._redirect, number)
+            rebuild(nodes, change, redirect=redirect, images=images)
             self._placed.update([images[node] for node in nodes])
 
     def _change(self, number: int, node: Node) -> Node:
@@ -270,12 +260,11 @@ class _Work:
         output = self._connect.get(place)
         if output is not None:
             return Entry(self.images[output[0]][output[1].node], output[1].index, entry.version)
-        earlier = self._mutations.get(place, 0) if entry.version else 0
-        return (
-            Entry(self.images[number][entry.node], entry.index, (entry.version or 0) + earlier)
-            if earlier
-            else None
-        )
+        earlier = self._mutations.get(place, 0)
+        if not earlier or not entry.version:
+            return None
+        image = self.images[number][entry.node]
+        return Entry(image, entry.index, entry.version + earlier)
 
     def heads(self, used: Collection[tuple[int, Node, int]]) -> Iterator[Entry]:
         for number, part in enumerate(self._parts):

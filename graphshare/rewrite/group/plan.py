@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Literal, NamedTuple
@@ -33,6 +34,7 @@ from graphshare.rewrite.group.join import (
 from graphshare.text.patterns import compile_pattern
 
 OnCollision = Literal["error", "prefix", "tie-if-equal"]
+_UNUSUAL = re.compile(r"[^\w.-]")  # a character that a prefix made of a file's name does not have
 
 
 class Grouping(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
@@ -71,12 +73,8 @@ def plan_group(
             twice, or names collide; all faults found before the graphs are joined are listed.
     """
     if len({id(member.graph) for member in members}) < max(2, len(members)):
-        raise RefusedError(
-            Fault(
-                "a group takes at least two graphs, each of them once",
-                hint="load a file twice to use it twice",
-            )
-        )
+        message = "a group takes at least two graphs, each of them once"
+        raise RefusedError(Fault(message, hint="load a file twice to use it twice"))
     # Otherwise one of two functions with the same name and different bodies would be lost.
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
     parts = [
@@ -115,8 +113,10 @@ def plan_group(
         for branch, member in zip(rewrite.branches, members, strict=True)
     ]
     notes = list_renamed_functions(members, separated)
-    unknown = find_format(rewrite.graph).types.explain_unknown_types(untyped) if untyped else ""
-    notes += [f"connected without a comparison of types: {unknown}"] if unknown else []
+    if untyped:
+        unknown = find_format(rewrite.graph).types.explain_unknown_types(untyped)
+        if unknown:
+            notes.append(f"connected without a comparison of types: {unknown}")
     return Grouping(
         *(rewrite.graph, tuple(branches), rewrite.renames, tuple(notes)),
         parts=tuple(parts),
@@ -146,11 +146,8 @@ def follow_member(branch: Branch, member: Member) -> Branch:
     if branch.source is member.graph:
         return branch
     pairs = zip(member.graph.nodes, branch.source.nodes, strict=True)
-    return Branch(
-        branch.label,
-        member.graph,
-        {node: branch.images[twin] for node, twin in pairs if twin in branch.images},
-    )
+    images = {node: branch.images[twin] for node, twin in pairs if twin in branch.images}
+    return Branch(branch.label, member.graph, images)
 
 
 def _prefix_faults(prefixes: Sequence[str]) -> list[Fault]:
@@ -170,6 +167,7 @@ def _tie_shared_inputs(
     ties: dict[Place, Place] = {}
     faults = []
     for pattern in patterns:
+        option = f"`share_inputs` {pattern!r}"
         matches = compile_pattern(pattern)
         first: dict[str, Place] = {}
         count = len(ties)
@@ -181,21 +179,16 @@ def _tie_shared_inputs(
                 keeper = first.setdefault(node.name, place)
                 if keeper[0] == number or place in ties:
                     continue
-                if differing := _describe_difference(keeper[1], node):
-                    labels = f"{parts[keeper[0]].label} and {parts[number].label}"
-                    faults.append(
-                        Fault(
-                            f"`share_inputs` {pattern!r}: {node.name!r} of {labels} differ in {differing}"
-                        )
-                    )
                 ties[place] = keeper
+                differing = _describe_difference(keeper[1], node)
+                if differing:
+                    labels = f"{parts[keeper[0]].label} and {parts[number].label}"
+                    message = f"{option}: {node.name!r} of {labels} differ in {differing}"
+                    faults.append(Fault(message))
         if len(ties) == count:
+            message = f"{option} matches no input that two graphs have"
             hint = "inputs are shared by the names that their own files give them; `connect` joins different ones"
-            faults.append(
-                Fault(
-                    f"`share_inputs` {pattern!r} matches no input that two graphs have", hint=hint
-                )
-            )
+            faults.append(Fault(message, hint=hint))
     return ties, faults
 
 
@@ -217,38 +210,34 @@ def _compare_types(
     faults: list[Fault] = []
     unknown: dict[str, None] = {}
     for (number, node), (other, entry) in pairs.items():
-        input_type, output_type = (
-            types[number].get((node, 0)),
-            types[other].get((entry.node, entry.index)),
-        )
-        name, output, label = (
-            parts[number].name(node),
-            name_output(parts, (other, entry)),
-            parts[number].label,
-        )
+        input_type = types[number].get((node, 0))
+        output_type = types[other].get((entry.node, entry.index))
+        name = parts[number].name(node)
+        output = name_output(parts, (other, entry))
+        if output_type is None:
+            unknown[output] = None
+        if input_type is None:
+            unknown[name] = None
         if input_type is None or output_type is None:
-            unknown.update(
-                {
-                    n: None
-                    for n, known in ((output, output_type), (name, input_type))
-                    if known is None
-                }
-            )
-        elif input_type.contradicts(output_type):
+            continue
+        if input_type.contradicts(output_type):
             option = "`connect`" if (number, node) in wired else "`share_inputs`"
-            message = f"{option}: {output!r} of {parts[other].label} is {output_type}"
+            output_text = f"{output!r} of {parts[other].label} is {output_type}"
+            input_text = f"input {name!r} of {parts[number].label} is {input_type}"
             hint = "a Cast or a Reshape between them makes them fit"
-            faults.append(
-                Fault(f"{message}, and input {name!r} of {label} is {input_type}", hint=hint)
-            )
+            faults.append(Fault(f"{option}: {output_text}, and {input_text}", hint=hint))
     return faults, list(unknown)
 
 
 def _describe_difference(a: Node, b: Node) -> str:
-    if a.inputs or b.inputs or a.control_deps or b.control_deps:
+    if any((a.inputs, b.inputs, a.control_deps, b.control_deps)):
         return "what they depend on"
-    keys = [key for key in {**a.attrs, **b.attrs} if a.attrs.get(key) != b.attrs.get(key)]
-    return ", ".join(f"{key} ({a.attrs.get(key)} and {b.attrs.get(key)})" for key in keys)
+    differences = []
+    for key in {**a.attrs, **b.attrs}:
+        value, other = a.attrs.get(key), b.attrs.get(key)
+        if value != other:
+            differences.append(f"{key} ({value} and {other})")
+    return ", ".join(differences)
 
 
 def _add_prefixes(
@@ -256,25 +245,26 @@ def _add_prefixes(
 ) -> list[Member]:
     members = list(parts)
     while True:
-        open_ = [
-            c.second for c in find_collisions(members, wired, ties) if not members[c.second].prefix
-        ]
-        if not open_:
+        colliding = [collision.second for collision in find_collisions(members, wired, ties)]
+        unprefixed = [number for number in colliding if not members[number].prefix]
+        if not unprefixed:
             return members
         # A prefix can create new collisions with later parts.
-        number = min(open_)
-        members[number] = msgspec.structs.replace(
-            members[number], prefix=_make_prefix(members, number)
-        )
+        number = min(unprefixed)
+        prefix = _make_prefix(members, number)
+        members[number] = msgspec.structs.replace(members[number], prefix=prefix)
 
 
 def _make_prefix(parts: Sequence[Member], number: int) -> str:
     """Return ``head2-`` for ``models/head2-symbol.json``, with a number if taken."""
-    base = find_stem(parts[number].label.replace("\\", "/").rpartition("/")[2])
-    base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"
+    file_name = parts[number].label.replace("\\", "/").rpartition("/")[2]
+    base = _UNUSUAL.sub("-", find_stem(file_name)).strip("-") or "graph"
     taken = {part.prefix for part in parts}
-    names = [f"{base}-", *(f"{base}-{i}-" for i in range(2, len(parts) + 2))]
-    return next(name for name in names if name not in taken)
+    prefix, count = f"{base}-", 1
+    while prefix in taken:
+        count += 1
+        prefix = f"{base}-{count}-"
+    return prefix
 
 
 def _refuse_collisions(
@@ -290,19 +280,18 @@ def _refuse_collisions(
     }
     faults = []
     for one in collisions:
-        message = f"{one.what or repr(one.name)} is in both {parts[one.first].label} and {parts[one.second].label}"
-        why = unequal.get(one.name, "")
-        faults.append(Fault(f"{message}{why and f', {why}'}", hint=hints[on_collision]))
+        message = one.describe(parts)
+        if why := unequal.get(one.name):
+            message = f"{message}, {why}"
+        faults.append(Fault(message, hint=hints[on_collision]))
     RefusedError.raise_any(faults)
 
 
 def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     branches = rewrite.branches
     for number, branch in enumerate(branches):
-        if any(
-            node not in branch.images and (number, node) not in wired
-            for node in branch.source.nodes
-        ):
+        missing = [node for node in branch.source.nodes if node not in branch.images]
+        if any((number, node) not in wired for node in missing):
             raise SelfCheckError(
                 f"a node of graph {number + 1} was lost; this is a bug in graphshare"
             )
@@ -316,13 +305,13 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     wanted = []
     for number, branch in enumerate(branches):
         for head in branch.source.heads:
-            if (number, head.node, head.index) not in used:
-                entry = replaced.get((number, head.node))
-                wanted.append(
-                    (branch.images[head.node], head.index)
-                    if entry is None
-                    else (entry.node, entry.index)
-                )
+            if (number, head.node, head.index) in used:
+                continue
+            entry = replaced.get((number, head.node))
+            if entry is None:
+                wanted.append((branch.images[head.node], head.index))
+            else:
+                wanted.append((entry.node, entry.index))
     heads = [(head.node, head.index) for head in rewrite.graph.heads]
     if heads != wanted:
         raise SelfCheckError("the heads are not those of the graphs; this is a bug in graphshare")
@@ -347,11 +336,10 @@ def _equal_parameters(
     reasons: dict[str, str] = {}
     with ExitStack() as files:
         for number, (part, own) in enumerate(zip(parts, roles, strict=True)):
-            file = (
-                None
-                if part.params is None
-                else (RecordsByName(part.params), files.enter_context(ArrayReader(part.params)))
-            )
+            file = None
+            if part.params is not None:
+                records = RecordsByName(part.params)
+                file = (records, files.enter_context(ArrayReader(part.params)))
             for node, role in own.items():
                 if not role.is_parameter or (number, node) in taken or not node.name:
                     continue
@@ -375,12 +363,12 @@ class _Parameter(NamedTuple):
     is_output: bool
     file: tuple[RecordsByName, ArrayReader] | None
 
-    def find_record(self) -> Record | None:
-        return (
-            None
-            if self.file is None
-            else self.file[0].of(self.node, auxiliary=self.role.kind is Kind.AUXILIARY)
-        )
+    def find_array(self) -> tuple[ArrayReader, Record] | None:
+        if self.file is None:
+            return None
+        records, reader = self.file
+        record = records.of(self.node, auxiliary=self.role.kind is Kind.AUXILIARY)
+        return None if record is None else (reader, record)
 
 
 def _explain_difference(left: _Parameter, right: _Parameter) -> str:
@@ -392,14 +380,12 @@ def _explain_difference(left: _Parameter, right: _Parameter) -> str:
         return "an output of the later one"
     if dict(left.node.attrs) != dict(right.node.attrs) or left.node.inputs or right.node.inputs:
         return "with different attributes"
-    x, y = left.find_record(), right.find_record()
-    if x is None or y is None or left.file is None or right.file is None:
+    array, other = left.find_array(), right.find_array()
+    if array is None or other is None:
         return "and its values are not known from parameter files"
-    difference = (
-        ""
-        if x.shape is None and y.shape is None
-        else describe_difference(left.file[1], x, right.file[1], y)
-    )
+    if array[1].shape is None and other[1].shape is None:
+        return ""
+    difference = describe_difference(*array, *other)
     return difference and f"with different {difference}"
 
 
@@ -414,16 +400,12 @@ def find_incompatibilities(members: Sequence[Member]) -> list[Fault]:
         for m in members[1:]
         for fault in list_mismatches(first.label, first.graph, m.label, m.graph)
     ]
-    files = [
-        m.params
-        for m in members
-        if m.params is not None and m.params.format == "params" and m.params.records
-    ]
+    all_files = [member.params for member in members if member.params is not None]
+    files = [file for file in all_files if file.format == "params" and file.records]
     modern = [file.path for file in files if any(record.layout == "V3" for record in file.records)]
     plain = [file.path for file in files if file.path not in modern]
     if modern and plain:
+        message = f"{modern[0]} holds V3 arrays (np-shape) and {plain[0]} does not"
         hint = "MXNet reads a file with np-shape or without; write one anew with `gs.convert`"
-        faults.append(
-            Fault(f"{modern[0]} holds V3 arrays (np-shape) and {plain[0]} does not", hint=hint)
-        )
+        faults.append(Fault(message, hint=hint))
     return faults

@@ -55,6 +55,10 @@ class _Side(NamedTuple):
     def find_type(self, entry: Entry) -> StaticType | None:
         return self.types.get((entry.node, entry.index))
 
+    def index_records(self) -> RecordsByName | None:
+        params = self.member.params
+        return None if params is None else RecordsByName(params)
+
 
 def plan_switch(members: Sequence[Member], name: str) -> Switching:
     """Return one graph that computes the first of two if the input ``name`` is true, else the
@@ -106,8 +110,9 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
         follow_member(Branch("", side.graph, own), side.member)
         for side, own in zip(sides, images, strict=True)
     ]
-    notes = [f"outputs are paired by position: {', '.join(by_position)}"] if by_position else []
-    notes += list_renamed_functions(members, separated)
+    notes = list_renamed_functions(members, separated)
+    if by_position:
+        notes.insert(0, f"outputs are paired by position: {', '.join(by_position)}")
     switching = Switching(
         graph, tuple(branches), notes=tuple(notes), members=tuple(members), shared=shared
     )
@@ -138,34 +143,28 @@ def _pair_outputs(
     Names that only one graph has are paired by position if positions agree; otherwise pairs would
     be guesses.
     """
-    left, right = ([output_name(head) for head in graph.heads] for graph in graphs)
-    one, other = (member.label for member in members)
+    left = list(map(output_name, graphs[0].heads))
+    right = list(map(output_name, graphs[1].heads))
+    one, other = members[0].label, members[1].label
     if len(left) != len(right):
         message = f"{one} has {format_count(len(left), 'output')}, and {other} has {len(right)}"
         return graphs[1], [], [Fault(message, hint="`gs.extract` takes the outputs that both have")]
     rest = [place for place, name in enumerate(left) if name not in right]
     others = [place for place, name in enumerate(right) if name not in left]
     if rest != others:
-        first, second = (
-            format_names([names[i] for i in own]) for names, own in ((left, rest), (right, others))
-        )
+        first = format_names([left[place] for place in rest])
+        second = format_names([right[place] for place in others])
         message = (
             f"which outputs belong together is not clear: {first} of {one} and {second} of {other}"
         )
-        return (
-            graphs[1],
-            [],
-            [Fault(message, hint="`gs.rename` gives outputs that belong together one name")],
-        )
-    heads = [
-        graphs[1].heads[place if place in rest else right.index(name)]
-        for place, name in enumerate(left)
-    ]
-    return (
-        replace(graphs[1], heads=tuple(heads)),
-        [f"{left[i]!r} and {right[i]!r}" for i in rest],
-        [],
-    )
+        hint = "`gs.rename` gives outputs that belong together one name"
+        return graphs[1], [], [Fault(message, hint=hint)]
+    heads = []
+    for place, name in enumerate(left):
+        partner = place if place in rest else right.index(name)
+        heads.append(graphs[1].heads[partner])
+    by_position = [f"{left[place]!r} and {right[place]!r}" for place in rest]
+    return replace(graphs[1], heads=tuple(heads)), by_position, []
 
 
 def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
@@ -185,30 +184,25 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     }
     if not chosen:
         known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches.values()))
-        hint = (
-            f"inputs that an If switches on: {known}"
-            if known
-            else "the graph has no If on an input"
-        )
-        raise RefusedError(
-            Fault(f"`branch` {name!r} is not an input that an If switches on", hint=hint)
-        )
+        hint = "the graph has no If on an input"
+        if known:
+            hint = f"inputs that an If switches on: {known}"
+        message = f"`branch` {name!r} is not an input that an If switches on"
+        raise RefusedError(Fault(message, hint=hint))
     images: dict[Node, Node] = {}
     taken: dict[tuple[Node, int], Entry] = {}
     nodes: list[Node] = []
+
+    def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
+        return taken.get((entry.node, entry.index))
+
     for node in topological(graph):
         if node in chosen:
             nodes += _take_body(node, chosen[node], taken, images)
         else:
-            rebuild(
-                [node],
-                redirect=lambda entry, _: taken.get((entry.node, entry.index)),
-                images=images,
-            )
+            rebuild([node], redirect=redirect, images=images)
             nodes.append(images[node])
-    heads = tuple(
-        taken.get((head.node, head.index)) or relink(head, images) for head in graph.heads
-    )
+    heads = tuple(redirect(head) or relink(head, images) for head in graph.heads)
     own = {node: image for node, image in images.items() if node not in chosen}
     source = graph.source.after_rewrite()
     whole = Rewrite(
@@ -244,8 +238,8 @@ def _take_body(
         )
         if outputs == own.details.outputs:
             return own
-        first = next(filter(None, outputs), "")
-        return replace(own, name=first or own.name, details=replace(own.details, outputs=outputs))
+        name = next(filter(None, outputs), own.name)
+        return replace(own, name=name, details=replace(own.details, outputs=outputs))
 
     own = [each for each in body.graph.nodes if each not in around]
     rebuild(own, rename, redirect=lambda entry, _: around.get(entry.node), images=inner)
@@ -263,13 +257,11 @@ def _find_faults(
         (node, right.inputs[each]) for each, node in left.inputs.items() if each in right.inputs
     ]
     for a, b in inputs:
-        yield from _compare_types(
-            left, right, f"input {a.name!r}", (Entry(a), Entry(b)), is_input=True
-        )
+        what = f"input {a.name!r}"
+        yield from _compare_types(left, right, what, (Entry(a), Entry(b)), is_input=True)
     for pair in heads:
-        yield from _compare_types(
-            left, right, f"output {output_name(pair[0])!r}", pair, is_input=False
-        )
+        what = f"output {output_name(pair[0])!r}"
+        yield from _compare_types(left, right, what, pair, is_input=False)
     yield from _compare_defaults(left, right, inputs)
     yield from _check_operator_set(left, right, heads, switches)
     for side, other in ((left, right), (right, left)):
@@ -301,21 +293,18 @@ def _check_operator_set(
         yield Fault(
             "the models import no version of ONNX's own operators, to which If belongs", hint=hint
         )
-    for side, head in (
-        (side, head) for pair in heads for side, head in zip((left, right), pair, strict=True)
-    ):
-        kind = side.find_type(head)
-        first = 1 if kind is None else switches.find_switch_version(kind)
-        if first is None or (version or first) < first:
-            message = (
-                f"output {output_name(head)!r} of {side.member.label} is {kind}, which no If of "
-                f"opset {version} returns"
-            )
-            hint = (
-                "extract the other outputs first"
-                if first is None
-                else f"convert both models to opset {first} or later"
-            )
+    for pair in heads:
+        for side, head in zip((left, right), pair, strict=True):
+            kind = side.find_type(head)
+            first = 1 if kind is None else switches.find_switch_version(kind)
+            if first is None:
+                hint = "extract the other outputs first"
+            elif version and version < first:
+                hint = f"convert both models to opset {first} or later"
+            else:
+                continue
+            output = f"output {output_name(head)!r} of {side.member.label}"
+            message = f"{output} is {kind}, which no If of opset {version} returns"
             yield Fault(message, hint=hint)
 
 
@@ -327,38 +316,35 @@ def _compare_types(
         return
     # An output has the sizes of the branch that is computed.
     if is_input or not _differ_in_sizes(kind, other):
+        message = f"{what} is {kind} in {left.member.label} and {other} in {right.member.label}"
         hint = "a Cast or a Reshape makes them fit; `gs.rename` separates inputs that are not meant to be one"
-        yield Fault(
-            f"{what} is {kind} in {left.member.label} and {other} in {right.member.label}",
-            hint=hint,
-        )
+        yield Fault(message, hint=hint)
 
 
 def _compare_defaults(
     left: _Side, right: _Side, inputs: Iterable[tuple[Node, Node]]
 ) -> Iterator[Fault]:
     pairs = [pair for pair in inputs if any(node.details.holds_value for node in pair)]
-    files = (left.member.params, right.member.params)
-    first, second = (None if file is None else RecordsByName(file) for file in files)
-    for pair in compare_parameters(pairs, lambda node: False, first, second):
-        if pair.how in ("different", "missing"):
-            what = (
-                f"defaults of different {pair.detail}"
-                if pair.how == "different"
-                else "a default in one of them only"
-            )
-            message = f"input {pair.left.name!r} of {left.member.label} and {right.member.label} has {what}"
-            yield Fault(message, hint="`gs.rename` separates inputs that are not meant to be one")
+    labels = f"{left.member.label} and {right.member.label}"
+    records = left.index_records(), right.index_records()
+    for pair in compare_parameters(pairs, lambda node: False, *records):
+        if pair.how == "different":
+            what = f"defaults of different {pair.detail}"
+        elif pair.how == "missing":
+            what = "a default in one of them only"
+        else:
+            continue
+        message = f"input {pair.left.name!r} of {labels} has {what}"
+        yield Fault(message, hint="`gs.rename` separates inputs that are not meant to be one")
 
 
 def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
-    (dtype, shape), (other_dtype, other_shape) = left.parts, right.parts
-    return (
-        dtype == other_dtype
-        and shape is not None
-        and other_shape is not None
-        and len(shape) == len(other_shape)
-    )
+    """Whether two types have equal dtypes and ranks, so that only sizes can differ."""
+    dtype, shape = left.parts
+    other_dtype, other_shape = right.parts
+    if shape is None or other_shape is None:
+        return False
+    return (dtype, len(shape)) == (other_dtype, len(other_shape))
 
 
 def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
@@ -381,13 +367,15 @@ def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
 
 
 def _list_records(side: _Side) -> list[tuple[Node, Record]]:
-    if side.member.params is None:
+    records = side.index_records()
+    if records is None:
         return []
-    records = RecordsByName(side.member.params)
-    pairs = [(node, records.of(node)) for node in side.parameters]
-    return [
-        (node, record) for node, record in pairs if record is not None and record.shape is not None
-    ]
+    pairs: list[tuple[Node, Record]] = []
+    for node in side.parameters:
+        record = records.of(node)
+        if record is not None and record.shape is not None:
+            pairs.append((node, record))
+    return pairs
 
 
 def _describe_form(record: Record) -> tuple[object, ...]:
@@ -410,16 +398,15 @@ def _place_variables(
 ) -> list[dict[Node, Node]]:
     format_ = find_format(left.graph)
     variables = [*left.variables, *right.variables]
-    taken = TakenNames(
-        [name, *map(output_name, left.graph.heads), *(node.name for node in variables)]
-    )
+    taken = TakenNames([name, *map(output_name, left.graph.heads)])
+    for node in variables:
+        taken.add(node.name)
     first = {node: node for node in left.variables}
     for node in left.inputs.values():
         twin = right.inputs.get(node.name)
         if twin is not None:
-            first[node] = format_.editing.open_input(
-                node, [left.find_type(Entry(node)), right.find_type(Entry(twin))]
-            )
+            types = [left.find_type(Entry(node)), right.find_type(Entry(twin))]
+            first[node] = format_.editing.open_input(node, types)
     by_name = {node.name: image for node, image in first.items()}
     second: dict[Node, Node] = {}
     for node, is_input in right.variables.items():
@@ -439,10 +426,10 @@ def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[
     operators = [node for node in graph.nodes if node.op]
     captures: dict[Node, Node] = {}
     by_image: dict[Node, Node] = {}
-    for entry in (
-        entry for node in graph.nodes for entry in node.inputs if entry.node in variables
-    ):
-        image = variables[entry.node]
+    for entry in (entry for node in graph.nodes for entry in node.inputs):
+        image = variables.get(entry.node)
+        if image is None:
+            continue
         if image not in by_image:
             details = NodeDetails("", (image.name,), holds_value=False)
             by_image[image] = Node("", f"capture {len(by_image)}", num_outputs=1, details=details)
@@ -450,9 +437,9 @@ def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[
     images = rebuild(operators, images=captures)
     inner = list(map(images.__getitem__, operators))
     own = tuple(by_image.values())
-    return Graph(
-        (*own, *inner), relink_all(graph.heads, images), source=graph.source, captures=own
-    ), list(by_image)
+    heads = relink_all(graph.heads, images)
+    body = Graph((*own, *inner), heads, source=graph.source, captures=own)
+    return body, list(by_image)
 
 
 def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:

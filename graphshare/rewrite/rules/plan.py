@@ -86,21 +86,17 @@ class _Naming:
         self._resolve = cache(partial(_new_name, self.resolver))
 
     def add(self, node: Node) -> None:
-        name, label, kinds = (
-            self._numbered.get(node, node.name),
-            node.details.label,
-            find_kinds(node, self._roles),
-        )
+        name = self._numbered.get(node, node.name)
+        label = node.details.label
+        kinds = find_kinds(node, self._roles)
         new, rule = (name, None) if node.name in self._kept else self._resolve(name, kinds)
         if new != name:
             self.names[node] = new
         elif rule is None and label and label not in self._values:
             new, rule = _new_name(self.resolver, label, kinds)
             if rule is not None:
-                self.names[node], self.stored[node] = (
-                    node.name,
-                    StoredNames(node.details.outputs, new),
-                )
+                self.names[node] = node.name
+                self.stored[node] = StoredNames(node.details.outputs, new)
         if rule is not None:
             self.why[node] = rule
         if len(node.details.outputs) > 1:
@@ -136,7 +132,9 @@ def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
         for rule in ruleset.rules
         if rule.kind in ("map", "match") and "#" in rule.text
     ]
-    named = list_by_name(graph.nodes, graph.heads) if texts else {}
+    if not texts:
+        return {}
+    named = list_by_name(graph.nodes, graph.heads)
     return {node: text for text in texts if (node := find_numbered(text, named)) is not None}
 
 
@@ -240,40 +238,32 @@ def _refusals(
     others: Collection[str],
 ) -> list[Fault]:
     faults = []
+    first = movers[0].name
     if len(staying) > 1:
+        count = format_count(len(staying), "variable")
+        message = f"{first!r} would become {new!r}, but {count} have that name"
         hint = "first make them one (`doctor='tie'`) or rename them (`doctor='separate'`)"
-        faults.append(
-            Fault(
-                f"{movers[0].name!r} would become {new!r}, but {format_count(len(staying), 'variable')} have that name",
-                hint=hint,
-            )
-        )
+        faults.append(Fault(message, hint=hint))
     if not staying and new in others:
+        message = f"{first!r} would become {new!r}, a name that the graph already has"
         hint = "a parameter can be tied to another parameter only; `as_parameter` says that a variable is one"
-        faults.append(
-            Fault(
-                f"{movers[0].name!r} would become {new!r}, a name that the graph already has",
-                hint=hint,
-            )
-        )
+        faults.append(Fault(message, hint=hint))
     elif not new or "\0" in new:
-        faults.append(Fault(f"{movers[0].name!r} would get the name {new!r}"))
+        faults.append(Fault(f"{first!r} would get the name {new!r}"))
     for number, node in enumerate(movers):
         rule = why[node]
         policy = rule.reuse or reuse
-        if policy == "require" and not staying:
-            message = (
-                f"{node.name!r} would become {new!r}, which does not exist, and reuse is required"
-            )
-            faults.append(
-                Fault(message, where=rule.place, hint="`reuse='auto'` renames it instead")
-            )
         # The first one takes a free name; for the second, the name exists.
-        elif policy == "forbid" and (staying or number):
-            message = (
-                f"{node.name!r} would become {new!r}, which already exists; reuse is forbidden"
-            )
-            faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` ties the two"))
+        exists = staying or number
+        change = f"{node.name!r} would become {new!r}"
+        if policy == "require" and not staying:
+            message = f"{change}, which does not exist, and reuse is required"
+            hint = "`reuse='auto'` renames it instead"
+            faults.append(Fault(message, where=rule.place, hint=hint))
+        elif policy == "forbid" and exists:
+            message = f"{change}, which already exists; reuse is forbidden"
+            hint = "`reuse='auto'` ties the two"
+            faults.append(Fault(message, where=rule.place, hint=hint))
     return faults
 
 
@@ -293,14 +283,14 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
         for name in (literal, rule.to):
             whole = f"{rule.within}{ruleset.separator}{name}" if rule.within else name
             node = by_name.get(whole)
-            if node is not None and whole not in parameters:
-                reason = roles[node].reason if node in roles else f"it is a {node.op}"
-                hint = (
-                    f"if it is one after all, add `as_parameter={whole!r}`" if node in roles else ""
-                )
-                faults.append(
-                    Fault(f"{whole!r} is not a parameter ({reason})", where=rule.place, hint=hint)
-                )
+            if node is None or whole in parameters:
+                continue
+            reason, hint = f"it is a {node.op}", ""
+            if node in roles:
+                reason = roles[node].reason
+                hint = f"if it is one after all, add `as_parameter={whole!r}`"
+            message = f"{whole!r} is not a parameter ({reason})"
+            faults.append(Fault(message, where=rule.place, hint=hint))
     return faults
 
 
@@ -331,16 +321,11 @@ def _note_idle_rules(
         elif not rule.option:
             notes.append(f"{rule.place}: {rule} never fires")
         elif rule.literal in left:
-            faults.append(
-                Fault(
-                    f"{rule.literal!r} is a name that `only` or `keep` leaves as it is",
-                    where=rule.place,
-                )
-            )
+            message = f"{rule.literal!r} is a name that `only` or `keep` leaves as it is"
+            faults.append(Fault(message, where=rule.place))
         elif _is_overruled(rule, candidates):
-            notes.append(
-                f"{rule.place}: has no effect: a later rule decides every name that it matches"
-            )
+            effect = "has no effect: a later rule decides every name that it matches"
+            notes.append(f"{rule.place}: {effect}")
         else:
             near = suggest(rule.literal or rule.text, candidates, f"{what}s")
             if rule.kind == "scope":
@@ -352,20 +337,19 @@ def _note_idle_rules(
 
 def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
     begin = scope.rstrip(_SEPARATORS)
-    rests = [
-        name[len(begin) : len(begin) + 1] for name in names if begin and name.startswith(begin)
-    ]
-    used = next((rest for rest in rests if rest and rest in _SEPARATORS and rest != separator), "")
-    return (
-        f"names that begin with {begin!r} go on with {used!r}: `separator={used!r}` makes it a scope"
-        if used
-        else ""
-    )
+    if not begin:
+        return ""
+    others = set(_SEPARATORS) - {separator}
+    for name in names:
+        used = name[len(begin) : len(begin) + 1]
+        if name.startswith(begin) and used in others:
+            return f"names that begin with {begin!r} go on with {used!r}: `separator={used!r}` makes it a scope"
+    return ""
 
 
 def _is_overruled(rule: Rule, names: Sequence[str]) -> bool:
     """Whether a pattern matches any of the first few thousand names."""
-    matches = (
-        compile_pattern(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
-    )
-    return matches is not None and any(matches(name) for name in names[:5000])
+    if rule.kind not in ("alias", "match") or rule.within:
+        return False
+    matches = compile_pattern(rule.text)
+    return any(map(matches, names[:5000]))
