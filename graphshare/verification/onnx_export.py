@@ -73,7 +73,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
     @property
     def outputs(self) -> tuple[OutputComparison, ...]:
         """The outputs of the model at each size."""
-        return tuple(output for values in self.model.rounds for output in values.outputs)
+        return self.model.outputs
 
     @property
     def first(self) -> str:

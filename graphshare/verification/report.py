@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -89,14 +90,19 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     @property
     def is_weighed(self) -> bool:
         """Whether weights show everything inexact to be equal for every input."""
-        regions = [region for each in self.regions for region in each.regions]
-        is_told_apart = bool(regions) or any(each.defined for each in self.regions)
-        return is_told_apart and all(region.is_weighed for region in regions)
+        if not any(each.regions or each.defined for each in self.regions):
+            return False
+        return all(region.is_weighed for each in self.regions for region in each.regions)
 
     @property
     def title(self) -> str:
         """The branch's name in reports."""
         return self.branch or "(original)"
+
+    @property
+    def outputs(self) -> tuple[OutputComparison, ...]:
+        """The outputs of all rounds."""
+        return tuple(output for values in self.rounds for output in values.outputs)
 
     def list_stages(self, *verdicts: Verdict) -> list[Stage]:
         """Return stages with these verdicts that affect the branch's verdict."""
@@ -138,31 +144,25 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
     @property
     def outcome(self) -> Outcome:
         """The worst outcome of all branches."""
-        failed = {stage.name for _, stage in self.list_stages("fails")}
-        if failed:
-            return "not proved" if failed <= _NOT_PROVED else "not equal"
-        return "equal" if self else "not judged"
+        failed = self._failed
+        if not failed:
+            return "equal" if self else "not judged"
+        return "not proved" if failed <= _NOT_PROVED else "not equal"
 
     @property
     def rung(self) -> str:
         """The weakest rung of any output."""
         outcome = self.outcome
+        if outcome == "not judged":
+            return "not judged"
+        if outcome == "not equal" or "regions" in self._failed:
+            return "differs"
         if outcome == "equal" and all(branch.is_exact for branch in self.branches):
             return "exact"
-        if outcome == "not equal" or any(
-            stage.name == "regions" for _, stage in self.list_stages("fails")
-        ):
-            return "differs"
-        if outcome != "not judged" and all(
-            branch.is_exact or branch.is_weighed for branch in self.branches
-        ):
+        if all(branch.is_exact or branch.is_weighed for branch in self.branches):
             return "by weights"
-        count = max((len(branch.rounds) for branch in self.branches), default=0)
-        return (
-            f"on {format_count(count, 'input')}"
-            if count and outcome != "not judged"
-            else "not judged"
-        )
+        count = max(len(branch.rounds) for branch in self.branches)
+        return f"on {format_count(count, 'input')}" if count else "not judged"
 
     @property
     def verdict(self) -> str:
@@ -174,8 +174,9 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             return self._describe_failures()
         if outcome == "not proved":
             return f"NOT PROVED: {self._describe_gap()}"
-        reasons = [text for _, stage in self.list_stages("unknown") for text in stage.details]
-        return f"NOT JUDGED: {reasons[0] if reasons else 'nothing was compared'}"
+        reasons = (text for _, stage in self.list_stages("unknown") for text in stage.details)
+        reason = next(reasons, "nothing was compared")
+        return f"NOT JUDGED: {reason}"
 
     @property
     def text(self) -> str:
@@ -191,40 +192,39 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             (branch, stage) for branch in self.branches for stage in branch.list_stages(*verdicts)
         ]
 
+    @property
+    def _failed(self) -> set[str]:
+        return {stage.name for _, stage in self.list_stages("fails")}
+
     def _describe_equality(self) -> str:
-        compared = f"{', '.join(b.title for b in self.branches)} and {self.branches[0].reference or 'the original'}"
+        titles = ", ".join(branch.title for branch in self.branches)
+        reference = self.branches[0].reference or "the original"
+        compared = f"{titles} and {reference}"
         skipped = {stage.name: stage.details for _, stage in self.list_stages("skipped")}
         without = "; parameters not compared" if "parameters" in skipped else ""
-        outputs = [
-            output
-            for branch in self.branches
-            for values in branch.rounds
-            for output in values.outputs
-        ]
+        outputs = [output for branch in self.branches for output in branch.outputs]
         if "values" in skipped or not outputs:
             return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
         places = skipped.get("structure")
         differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
-        regions = "".join(
-            f"; {stage.summary}"
-            for _, stage in self.list_stages("holds")
-            if stage.name == "regions"
-        )
+        holding = self.list_stages("holds")
+        regions = "".join(f"; {stage.summary}" for _, stage in holding if stage.name == "regions")
         how = self._describe_closeness(outputs)
-        return f"EQUAL: {compared}, {how}{differs}{regions}{without}{self._describe_fate()}"
+        fate = self._describe_fate()
+        return f"EQUAL: {compared}, {how}{differs}{regions}{without}{fate}"
 
     def _describe_closeness(self, outputs: Sequence[OutputComparison]) -> str:
-        if self.rung == "exact":
-            return "exact for every input"
-        if self.rung == "by weights":
-            return "by weights for every input"
+        rung = self.rung
+        if rung in ("exact", "by weights"):
+            return f"{rung} for every input"
         first = self.branches[0]
-        of_dtype = (
-            f" of {first.tolerance.dtype}" if isinstance(first.tolerance, DtypeTolerance) else ""
-        )
-        identical = all(output.comparison.identical for output in outputs)
-        how = "bit for bit" if identical else f"within the tolerance{of_dtype}"
-        return f"{how} {self.rung}" if first.branch == OTHER_MODEL else how
+        if all(output.comparison.identical for output in outputs):
+            how = "bit for bit"
+        elif isinstance(first.tolerance, DtypeTolerance):
+            how = f"within the tolerance of {first.tolerance.dtype}"
+        else:
+            how = "within the tolerance"
+        return f"{how} {rung}" if first.branch == OTHER_MODEL else how
 
     def _describe_failures(self) -> str:
         """Name failed stages; if only training separates the branches, its effect."""
@@ -235,23 +235,24 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             if stage.name == "training" and branch.training
         ]
         if len(trained) == len(failed):
-            fate = "will drift" if any(training.drifting for training in trained) else "has copies"
-            return f"NOT TIED: {', '.join(branch.branch for branch, _ in failed)} {fate}"
-        return f"NOT EQUAL: {', '.join(f'{stage.name} of {branch.branch}' for branch, stage in failed)}"
+            branches = ", ".join(branch.branch for branch, _ in failed)
+            drifts = any(training.drifting for training in trained)
+            return f"NOT TIED: {branches} {'will drift' if drifts else 'has copies'}"
+        stages = ", ".join(f"{stage.name} of {branch.branch}" for branch, stage in failed)
+        return f"NOT EQUAL: {stages}"
 
     def _describe_gap(self) -> str:
-        names = {stage.name for _, stage in self.list_stages("fails")}
-        if "regions" in names:
-            _, _, departed = merge_rounds(
-                [each for branch in self.branches for each in branch.regions]
-            )
+        failed = self._failed
+        if "regions" in failed:
+            rounds = [each for branch in self.branches for each in branch.regions]
+            _, _, departed = merge_rounds(rounds)
             count = format_count(len(departed), "region")
-            return (
-                f"the outputs are equal, but {count} differ{'s' * (len(departed) == 1)}, first at "
-                f"{name_end(departed[0])}"
-            )
-        if "changes" not in names:
-            return f"the values are equal, but not {'by weights' if 'samples' in names else 'exact'} for every input"
+            differ = "differs" if len(departed) == 1 else "differ"
+            first = name_end(departed[0])
+            return f"the outputs are equal, but {count} {differ}, first at {first}"
+        if "changes" not in failed:
+            rung = "by weights" if "samples" in failed else "exact"
+            return f"the values are equal, but not {rung} for every input"
         if any(branch.rounds for branch in self.branches):
             return "the values are equal, but none of them shows the differences between the models"
         return "the models differ, and their values were not computed"
@@ -270,12 +271,9 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         drifting = sum(len(training.drifting) for training in trained)
         if drifting:
             return f"; copied: {format_count(drifting, 'parameter')} will drift"
-        tied = all(training.is_tied for training in trained)
-        return (
-            "; tied: they train as one"
-            if tied
-            else "; copied, not tied, though this step did not move them apart"
-        )
+        if all(training.is_tied for training in trained):
+            return "; tied: they train as one"
+        return "; copied, not tied, though this step did not move them apart"
 
 
 def structure_stage(pairing: Pairing) -> Stage:
@@ -311,84 +309,66 @@ def parameter_stage(
         if p.how in ("different", "missing")
     )
     summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
-    summary += f", {count['fed']} fed" if count["fed"] else ""
+    if count["fed"]:
+        summary += f", {count['fed']} fed"
     if not wrong:
         return Stage("parameters", "holds", summary, tied)
     if no_file and not count["different"]:
-        return Stage(
-            "parameters",
-            "skipped",
-            f"{summary}, {count['missing']} not compared: no parameter file is given",
-        )
-    return Stage(
-        "parameters",
-        "fails",
-        f"{summary}, {count['different']} different, {count['missing']} missing",
-        wrong,
-    )
+        summary += f", {count['missing']} not compared: no parameter file is given"
+        return Stage("parameters", "skipped", summary)
+    summary += f", {count['different']} different, {count['missing']} missing"
+    return Stage("parameters", "fails", summary, wrong)
 
 
 def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
-    outputs = [(values, output) for values in rounds for output in values.outputs]
-    if not outputs:
-        return Stage(
-            "values",
-            "unknown",
-            "there are no outputs to compare",
-            ("there are no outputs to compare",),
-        )
-    apart = [
-        f"{o.output} and {o.reference}: {describe_difference(o.comparison)}{_sizes(v)}"
-        for v, o in outputs
-        if o.differs
-    ]
+    if not any(values.outputs for values in rounds):
+        nothing = "there are no outputs to compare"
+        return Stage("values", "unknown", nothing, (nothing,))
+    apart: list[str] = []
+    firsts: list[str] = []
+    unjudged: dict[str, None] = {}
+    for values in rounds:
+        sizes = _sizes(values)
+        for output in values.outputs:
+            if output.differs:
+                difference = describe_difference(output.comparison)
+                apart.append(f"{output.output} and {output.reference}: {difference}{sizes}")
+            elif output.unjudged:
+                unjudged[f"{output.reference}: {output.unjudged}"] = None
+        if values.first is not None:
+            firsts.append(_describe_first(values.first, sizes))
     if apart:
-        firsts = [
-            _describe_first(values.first, _sizes(values))
-            for values in rounds
-            if values.first is not None
-        ]
         return _fail_outputs("values", rounds, apart, firsts)
-    summary = _summarize([values.outputs for values in rounds], "output") + _name_owners(
-        rounds, ";"
-    )
-    unjudged = dict.fromkeys(
-        f"{output.reference}: {output.unjudged}" for _, output in outputs if output.unjudged
-    )
-    if unjudged:
-        return Stage(
-            "values",
-            "unknown",
-            f"{summary}; {format_count(len(unjudged), 'output')} not judged",
-            tuple(unjudged),
-        )
-    return Stage("values", "holds", summary)
+    counts = _summarize([values.outputs for values in rounds], "output")
+    summary = f"{counts}{_name_owners(rounds, ';')}"
+    if not unjudged:
+        return Stage("values", "holds", summary)
+    summary += f"; {format_count(len(unjudged), 'output')} not judged"
+    return Stage("values", "unknown", summary, tuple(unjudged))
 
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
     """Return the stage that compares engines, over all rounds."""
-    names = " and ".join(
-        dict.fromkeys(name for engines in compared for name in (engines.reference, engines.engine))
-    )
-    apart = [
-        f"{output.output} in {engines.engine} and {engines.reference}: {describe_difference(output.comparison)}"
-        for engines in compared
-        for output in engines.outputs
-        if not output.comparison
-    ]
-    if not apart:
-        return Stage(
-            "engines",
-            "holds",
-            f"{names}: {_summarize([engines.outputs for engines in compared], 'output')}",
-        )
-    firsts = [
-        f"first at {first.op} {first.node!r}, output {first.output}: {describe_difference(first.comparison)}"
-        for first in (engines.first for engines in compared)
-        if first is not None
-    ]
-    return _fail_outputs("engines", compared, apart, firsts, f"{names}: ")
+    names: dict[str, None] = {}
+    apart: list[str] = []
+    firsts: list[str] = []
+    for engines in compared:
+        names |= {engines.reference: None, engines.engine: None}
+        for output in engines.outputs:
+            if not output.comparison:
+                difference = describe_difference(output.comparison)
+                both = f"{engines.engine} and {engines.reference}"
+                apart.append(f"{output.output} in {both}: {difference}")
+        if (first := engines.first) is not None:
+            difference = describe_difference(first.comparison)
+            place = f"{first.op} {first.node!r}, output {first.output}"
+            firsts.append(f"first at {place}: {difference}")
+    title = " and ".join(names)
+    if apart:
+        return _fail_outputs("engines", compared, apart, firsts, f"{title}: ")
+    summary = _summarize([engines.outputs for engines in compared], "output")
+    return Stage("engines", "holds", f"{title}: {summary}")
 
 
 def _fail_outputs(
@@ -414,17 +394,14 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
     """
     more = f"; {missing} not recorded" if missing else ""
     layers = [(values, layer) for values in rounds for layer in values.layers]
-    if not layers and not missing:
-        return Stage("layers", "skipped", "there are no inner outputs")
     if not layers:
-        return Stage("layers", "fails", f"no inner output was compared{more}")
+        if missing:
+            return Stage("layers", "fails", f"no inner output was compared{more}")
+        return Stage("layers", "skipped", "there are no inner outputs")
     apart = [(values, layer) for values, layer in layers if not layer.comparison]
     if not apart:
-        return Stage(
-            "layers",
-            "holds",
-            _summarize([values.layers for values in rounds], "inner output") + more,
-        )
+        summary = _summarize([values.layers for values in rounds], "inner output")
+        return Stage("layers", "holds", f"{summary}{more}")
     values, first = apart[0]
     details = [_describe_first(first, _sizes(values))]
     if len(apart) > 1:
@@ -438,10 +415,10 @@ def _summarize(runs: Sequence[Sequence[OutputComparison | InnerComparison]], nou
     identical = sum(
         all(comparison.identical for comparison in each) for each in zip(*compared, strict=False)
     )
-    worst = max(comparison.max_abs for run in compared for comparison in run)
-    count = f"{format_count(len(compared[0]), noun)} compared" + (
-        f" in {len(compared)} runs" if len(compared) > 1 else ""
-    )
+    worst = max(comparison.max_abs for comparison in chain(*compared))
+    count = f"{format_count(len(compared[0]), noun)} compared"
+    if len(compared) > 1:
+        count += f" in {len(compared)} runs"
     return f"{count}, {identical} bit for bit, max abs {worst:.3g}"
 
 
@@ -453,9 +430,8 @@ def _describe_first(inner: InnerComparison, sizes: str) -> str:
 
 def _sizes(values: Values) -> str:
     """Name the sizes' branch if these differ, and the engine unless it is numpy."""
-    return ("" if values.engine == REFERENCE else f", in {values.engine}") + _name_owners(
-        [values], ","
-    )
+    engine = "" if values.engine == REFERENCE else f", in {values.engine}"
+    return engine + _name_owners([values], ",")
 
 
 def _name_owners(rounds: Sequence[Values], mark: str) -> str:
@@ -495,8 +471,9 @@ def training_stage(training: Training, *, expect_tied: bool) -> Stage:
     details += drifting[:_LISTED]
     if len(drifting) > _LISTED:
         details.append(f"and {len(drifting) - _LISTED} more that drift (--format json lists all)")
-    fails = not training or (expect_tied and not training.is_tied)
-    return Stage("training", "fails" if fails else "holds", ", ".join(parts), tuple(details))
+    is_untied = expect_tied and not training.is_tied
+    verdict: Verdict = "fails" if is_untied or not training else "holds"
+    return Stage("training", verdict, ", ".join(parts), tuple(details))
 
 
 def _describe_drift(pair: TrainedPair) -> str:
@@ -514,12 +491,9 @@ _MARKS = {"holds": "ok", "fails": "FAIL", "unknown": "?", "skipped": "skip"}
 def format_report(report: Report) -> Iterator[list[tuple[str, str]]]:
     """Yield lines of parts, each with a stage's verdict, the outcome, or nothing."""
     for branch in report.branches:
-        names = (
-            f"{branch.reference or '(original)'} and {branch.branch}"
-            if branch.branch != OTHER_MODEL
-            else "both models"
-        )
-        yield [("", names)]
+        reference = branch.reference or "(original)"
+        is_other = branch.branch == OTHER_MODEL
+        yield [("", "both models" if is_other else f"{reference} and {branch.branch}")]
         for stage in branch.stages:
             mark = _MARKS[stage.verdict]
             yield [
@@ -527,12 +501,11 @@ def format_report(report: Report) -> Iterator[list[tuple[str, str]]]:
                 (stage.verdict, mark),
                 ("", f"{'':{5 - len(mark)}}{stage.name:11} {stage.summary}"),
             ]
-            yield from ([("", f"       {escape_control(detail)}")] for detail in stage.details)
+            for detail in stage.details:
+                yield [("", f"       {escape_control(detail)}")]
     if (reduced := report.reduced) is not None:
-        counts = (
-            format_count(len(reduced.operators), "operator"),
-            str(len(reduced.other_operators)),
-        )
-        yield [("", f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}")]
+        count = format_count(len(reduced.operators), "operator")
+        others = len(reduced.other_operators)
+        yield [("", f"reduced to {count} and {others}: {escape_control(reduced.command)}")]
     word, colon, reason = report.verdict.partition(":")
     yield [(report.outcome, word), ("", colon + reason)]
