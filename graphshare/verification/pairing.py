@@ -20,7 +20,6 @@ from graphshare.analysis.normal_form import make_form
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, InputError, RefusedError, locate_refusals
 from graphshare.execute.prepare.prepare import describe_upgrade, unique_names, upgrade_part
 from graphshare.formats.model_format import Operation, find_format, find_statement_changes
@@ -28,7 +27,7 @@ from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import relink_all
-from graphshare.ir.terms import Facts, TermTable
+from graphshare.ir.terms import Facts, Place, TermTable
 from graphshare.ir.walk import own_inputs, post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.upgrade import upgrade
@@ -91,18 +90,16 @@ def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
     images: dict[str, dict[tuple[int, int], Node]] = {}
     finder = NodeFinder(graph)
     for entry in read_map(path).entries:
-        if entry.target is None or entry.target.id is None or entry.source.id is None:
+        target, source = entry.target, entry.source
+        if target is None or target.id is None or source.id is None:
             continue
-        node = finder.find(entry.target)
-        if node is None and not 0 <= entry.target.id < len(graph.nodes):
-            raise InputError(
-                Fault(
-                    f"refers to node {entry.target.id}, which the graph does not have", where=path
-                )
-            )
-        images.setdefault(entry.branch, {})[entry.graph, entry.source.id] = (
-            node or graph.nodes[entry.target.id]
-        )
+        node = finder.find(target)
+        if node is None:
+            if not 0 <= target.id < len(graph.nodes):
+                message = f"refers to node {target.id}, which the graph does not have"
+                raise InputError(Fault(message, where=path))
+            node = graph.nodes[target.id]
+        images.setdefault(entry.branch, {})[entry.graph, source.id] = node
     labels = list(images)
     if len(labels) < 2:
         raise InputError(
@@ -132,19 +129,18 @@ def _pair_images(
 ) -> HeadPairs:
     origins = {node: source for source, node in images.items()}
     back = {source: node for node, source in reference.items()}
-    heads = [
-        entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back
-    ]
-    twins = [Entry(back[origins[entry.node]], entry.index, entry.version) for entry in heads]
-    # Heads may repeat an output.
-    pairs = {
-        (entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)
-    }.values()
-    if all(twin.node is entry.node for twin, entry in pairs):
-        raise InputError(
-            Fault(f"pairs no head of branch {label!r} with one of {name!r}", where=path)
-        )
-    return HeadPairs(name, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
+    twins = {node: back[source] for node, source in origins.items() if source in back}
+    # By place, because heads may repeat an output.
+    pairs: dict[Place, tuple[Entry, Entry]] = {}
+    for head in graph.heads:
+        if head.node in twins:
+            twin = Entry(twins[head.node], head.index, head.version)
+            pairs[head.node, head.index] = twin, head
+    if all(twin.node is head.node for twin, head in pairs.values()):
+        message = f"pairs no head of branch {label!r} with one of {name!r}"
+        raise InputError(Fault(message, where=path))
+    left, right = zip(*pairs.values(), strict=True)
+    return HeadPairs(name, label, left, right)
 
 
 def upgrade_model(
@@ -156,8 +152,9 @@ def upgrade_model(
     """
     graph, images = number_variables(model.graph, names)
     part, _, implied = upgrade_part(graph, relink_all(wanted, images))
-    if any(list_implied_variables(part)):  # an operator without a kernel prevented the upgrade
-        implied = sum(1 for _ in list_implied_variables(part))
+    left_out = sum(1 for _ in list_implied_variables(part))
+    if left_out:  # an operator without a kernel prevented the upgrade
+        implied = left_out
         part = upgrade(part, keep_amp_cast=True).graph
     notes.update(dict.fromkeys(describe_upgrade(implied)))
     return msgspec.structs.replace(model, graph=part), dict(zip(wanted, part.heads, strict=True))
@@ -281,11 +278,12 @@ def _pair_outputs(
     in_order = [] if any(inner) else _pair_in_order("output", heads, rest)
     if not in_order:
         missing.update({title: lost for title, lost in zip(TITLES, rest, strict=True) if lost})
-    reasons = {"outputs have other names, and are compared where one passes the other on": by_value,
-               "the outputs have other names, and are compared in their order": in_order}  # fmt: skip
-    notes += [
-        f"{reason}: {', '.join(map(' with '.join, own))}" for reason, own in reasons.items() if own
-    ]
+    if by_value:
+        reason = "outputs have other names, and are compared where one passes the other on"
+        notes.append(f"{reason}: {_list_renamed(by_value)}")
+    if in_order:
+        reason = "the outputs have other names, and are compared in their order"
+        notes.append(f"{reason}: {_list_renamed(in_order)}")
     values = [{**own, **more} for own, more in zip(heads, inner, strict=True)]
     pairs = [(entry, values[1][name]) for name, entry in values[0].items() if name in values[1]]
     return pairs + [(heads[0][a], heads[1][b]) for a, b in (*by_value, *in_order)]
@@ -293,6 +291,10 @@ def _pair_outputs(
 
 def _leave_out(names: Iterable[str], others: Container[str]) -> list[str]:
     return [name for name in names if name not in others]
+
+
+def _list_renamed(pairs: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(map(" with ".join, pairs))
 
 
 def _pair_passed(
@@ -306,22 +308,19 @@ def _pair_passed(
     An export or optimizer that drops such an operator leaves the name of its input.
     """
     pairs: list[tuple[str, str]] = []
+    paired: set[str] = set()
     for side, renames in enumerate((names, EMPTY)):
-        for own in rest[side] if rest[1 - side] else ():
-            passed = [
-                _rename(output_name(e), e.node.name, renames)
-                for e in _list_passed(graphs[side], heads[side][own])
-            ]
-            other = next(
-                (
-                    name
-                    for name in passed
-                    if name in rest[1 - side] and not any(name in pair for pair in pairs)
-                ),
-                None,
-            )
-            if other is not None and not any(own in pair for pair in pairs):
-                pairs.append((own, other) if side == 0 else (other, own))
+        others = rest[1 - side]
+        if not others:
+            continue
+        for own in _leave_out(rest[side], paired):
+            values = _list_passed(graphs[side], heads[side][own])
+            passed = [_rename(output_name(e), e.node.name, renames) for e in values]
+            twins = (name for name in passed if name in others and name not in paired)
+            twin = next(twins, None)
+            if twin is not None:
+                pairs.append((own, twin) if side == 0 else (twin, own))
+                paired.update((own, twin))
     return pairs
 
 
@@ -358,9 +357,11 @@ def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:
 
 def _rename(name: str, node: str, names: Mapping[str, str]) -> str:
     """Rename an output for the other model; in MXNet it is a node's name with an ending."""
-    if name in names or node not in names or not name.startswith(node):
-        return names.get(name, name)
-    return names[node] + name.removeprefix(node)
+    if name in names:
+        return names[name]
+    if node in names and name.startswith(node):
+        return names[node] + name.removeprefix(node)
+    return name
 
 
 def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
@@ -368,10 +369,11 @@ def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
 
     An input of the other model may have the same name by coincidence.
     """
-    entries = {
-        name: [e for e in same if e.node.op] for name, same in _find_values(graph, wanted).items()
-    }
-    inner = {name: same[0] for name, same in entries.items() if len(same) == 1}
+    inner: dict[str, Entry] = {}
+    for name, entries in _find_values(graph, wanted).items():
+        computed = [entry for entry in entries if entry.node.op]
+        if len(computed) == 1:
+            inner[name] = computed[0]
     return inner if len(inner) == len(wanted) else {}
 
 
@@ -397,8 +399,9 @@ def _pair_in_order(
     for left, right in choices:
         if len(left) == len(right) or not left or not right:
             return list(zip(left, right, strict=False))
-    own, other = ([*each] for each in names)
-    counts = f"{format_count(len(own), noun)} ({format_names(own, 4)}) and {len(other)} ({format_names(other, 4)})"
+    own, other = names
+    left_names, right_names = (format_names(each, 4) for each in names)
+    counts = f"{format_count(len(own), noun)} ({left_names}) and {len(other)} ({right_names})"
     raise RefusedError(
         Fault(f"the models have {counts}", hint="`gs.extract` cuts out what both have")
     )
@@ -417,14 +420,12 @@ class _Inputs(msgspec.Struct, frozen=True):
     def list_others(self, other: _Inputs) -> list[str]:
         """List inputs that the other model lacks or names differently."""
         # An input that the other model declares but does not read is not renamed there.
-        return [name for name in self.nodes if name not in other.nodes and name not in other.unread]
+        return _leave_out(self.nodes, {*other.nodes, *other.unread})
 
     def list_alone(self, paired: Collection[Node]) -> list[Node]:
-        return [
-            node
-            for name, node in self.nodes.items()
-            if node not in paired and name not in self.optional
-        ]
+        """List inputs without a partner that need a value."""
+        required = _leave_out(self.nodes, self.optional)
+        return [self.nodes[name] for name in required if self.nodes[name] not in paired]
 
 
 def _pair_inputs(
@@ -434,15 +435,11 @@ def _pair_inputs(
     notes: list[str],
 ) -> tuple[list[tuple[Node, Node]], frozenset[Node]]:
     """Pair inputs; also return those that only one model reads, except labels and states."""
-    left, right = (
-        _list_inputs(side, as_input, own) for side, own in zip(sides, (names, EMPTY), strict=True)
-    )
+    left = _list_inputs(sides[0], as_input, names)
+    right = _list_inputs(sides[1], as_input, EMPTY)
     pairs = [(node, right.nodes[name]) for name, node in left.nodes.items() if name in right.nodes]
     rest = [left.list_others(right), right.list_others(left)]
-    required = [
-        [name for name in own if name not in side.optional]
-        for own, side in zip(rest, (left, right), strict=True)
-    ]
+    required = [_leave_out(rest[0], left.optional), _leave_out(rest[1], right.optional)]
     in_order = _pair_in_order("input", (left.nodes, right.nodes), rest, required)
     if in_order:
         more = [(left.nodes[a], right.nodes[b]) for a, b in in_order]
@@ -454,9 +451,8 @@ def _pair_inputs(
     alone = [left.list_alone(paired), right.list_alone(paired)]
     for title, nodes in zip(TITLES, alone, strict=True):
         if nodes:
-            notes.append(
-                f"{format_names([repr(node.name) for node in nodes], _NAMED)}: an input of {title} alone"
-            )
+            named = format_names([repr(node.name) for node in nodes], _NAMED)
+            notes.append(f"{named}: an input of {title} alone")
     return pairs, frozenset((*alone[0], *alone[1]))
 
 
@@ -466,32 +462,24 @@ def _order_inputs(
     """Sort pairs by both models' order if equal, else by name, whichever model is first."""
     orders = []
     for side, graph in enumerate(graphs):
-        places = {
-            node.name: place
-            for place, node in enumerate(post_order(head.node for head in graph.heads))
-        }
+        needed = post_order(head.node for head in graph.heads)
+        places = {node.name: place for place, node in enumerate(needed)}
         orders.append(sorted(pairs, key=lambda pair: places.get(pair[side].name, 0)))
-    is_one = orders[0] == orders[1]
-    return (
-        orders[0] if is_one else sorted(pairs, key=lambda pair: sorted(node.name for node in pair))
-    )
+    if orders[0] == orders[1]:
+        return orders[0]
+    return sorted(pairs, key=lambda pair: sorted(node.name for node in pair))
 
 
 def _list_inputs(model: Checkpoint, as_input: Collection[str], names: Mapping[str, str]) -> _Inputs:
-    roles = assign_roles(
-        model.graph, held=list_parameter_names(model.parameter_file), as_input=as_input
-    )
-    needed = list(post_order(head.node for head in model.graph.heads))
-    unread = set(model.graph.variables()).difference(needed)
-    inputs, others = (
-        [n for n in nodes if n.is_variable and n in roles and not roles[n].is_parameter]
-        for nodes in (needed, unread)
-    )
-    nodes = dict(
-        zip(unique_names([names.get(node.name, node.name) for node in inputs]), inputs, strict=True)
-    )
+    roles = assign_roles(model.graph, held=model.held, as_input=as_input)
+    inputs = {node for node, role in roles.items() if not role.is_parameter}
+    needed = post_order(head.node for head in model.graph.heads)
+    read = [node for node in needed if node in inputs]
+    unread = inputs.difference(read)
+    own_names = unique_names([names.get(node.name, node.name) for node in read])
+    nodes = dict(zip(own_names, read, strict=True))
     optional = frozenset(name for name, node in nodes.items() if roles[node].is_optional)
-    return _Inputs(nodes, frozenset(names.get(node.name, node.name) for node in others), optional)
+    return _Inputs(nodes, frozenset(names.get(node.name, node.name) for node in unread), optional)
 
 
 class Side:
@@ -525,25 +513,18 @@ def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tu
         for change in find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
     ]
     one, two = Side(left), Side(right)
-    # Structure misses exchanged names of inputs, but callers feed by name.
     twins = dict(pairs.inputs)
-    exchanged = [
-        (a, b)
-        for a, b in pairing.variables
-        if twins.get(a, b) is not b or not pairs.alone.isdisjoint((a, b))
-    ]
-    pairing.statements += [
-        f"input {a.name!r} takes the place of input {b.name!r} of the other" for a, b in exchanged
-    ]
-    parameters = [
-        (a, b) for a, b in pairing.variables if one.is_parameter(a) or two.is_parameter(b)
-    ]
-    compared = compare_parameters(parameters, one.is_auxiliary, one.records, two.records)
-    # A weight of another dtype has different bytes on purpose; values decide.
-    different = [
-        p for p in compared if p.how == "different" and not (across_dtypes and p.has_other_type)
-    ]
-    return pairing, (
-        *pairing.describe(),
-        *(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different),
-    )
+    variables = pairing.variables
+    for a, b in variables:
+        # Structure misses exchanged names of inputs, but callers feed by name.
+        if twins.get(a, b) is not b or not pairs.alone.isdisjoint((a, b)):
+            places = f"input {a.name!r} takes the place of input {b.name!r} of the other"
+            pairing.statements.append(places)
+    parameters = [(a, b) for a, b in variables if one.is_parameter(a) or two.is_parameter(b)]
+    changes = [*pairing.describe()]
+    for p in compare_parameters(parameters, one.is_auxiliary, one.records, two.records):
+        # A weight of another dtype has different bytes on purpose; values decide.
+        is_converted = across_dtypes and p.has_other_type
+        if p.how == "different" and not is_converted:
+            changes.append(f"{p.left.name!r} and {p.right.name!r}: {p.detail}")
+    return pairing, tuple(changes)
