@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -58,14 +59,11 @@ def check_names(
     Raises RefusedError with all such names.
     """
     needed = {node.name for part in parts for node in part.variables()}
-    known = {
-        node.name
-        for graph in graphs
-        for node in number_variables(graph, options.names)[0].variables()
-    }
-    known |= {
-        implied.name for graph in graphs for implied in list_implied_variables(graph)
-    } | needed
+    known = set(needed)
+    for graph in graphs:
+        numbered, _ = number_variables(graph, options.names)
+        known.update(node.name for node in numbered.variables())
+        known.update(implied.name for implied in list_implied_variables(graph))
     named = (
         ("`feeds`", options.feeds),
         ("`shapes`", options.shapes),
@@ -80,7 +78,8 @@ def check_names(
     if faults:
         raise RefusedError(faults)
     for option, names in named:
-        if idle := [name for name in names if name not in needed]:
+        idle = [name for name in names if name not in needed]
+        if idle:
             notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
 
 
@@ -171,16 +170,18 @@ class _Branch:
             stages.append(Stage("values", "skipped", "not run", reasons))
             return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
         stages.append(value_stage(rounds))
-        stages += [layer_stage(rounds)] if options.layers else []
-        stages += [engine_stage(engines)] if engines else []
+        if options.layers:
+            stages.append(layer_stage(rounds))
+        if engines:
+            stages.append(engine_stage(engines))
         training = None
-        if options.train_step and any(stage.verdict == "fails" for stage in stages):
-            stages.append(
-                Stage("training", "skipped", "the branches differ before they are trained")
-            )
-        elif options.train_step:
-            training = self._train()
-            stages.append(training_stage(training, expect_tied=options.expect_tied))
+        if options.train_step:
+            if any(stage.verdict == "fails" for stage in stages):
+                summary = "the branches differ before they are trained"
+                stages.append(Stage("training", "skipped", summary))
+            else:
+                training = self._train()
+                stages.append(training_stage(training, expect_tied=options.expect_tied))
         return BranchReport(
             pair.reference,
             pair.label,
@@ -195,16 +196,13 @@ class _Branch:
     def _compare_parameters(self) -> list[ParameterPair]:
         """Compare parameters; a fed one is not missing."""
         owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
-        compared = compare_parameters(
-            owned, self.side.is_auxiliary, self.side.records, self.side.records
-        )
-        fed = {a for setups in self._setups for setup in setups for a in setup.feeds}
-        return [
-            msgspec.structs.replace(p, how="fed", detail="")
-            if p.how == "missing" and p.left in fed
-            else p
-            for p in compared
-        ]
+        records = self.side.records
+        compared = compare_parameters(owned, self.side.is_auxiliary, records, records)
+        fed = {a for setup in chain(*self._setups) for a in setup.feeds}
+        for place, parameter in enumerate(compared):
+            if parameter.how == "missing" and parameter.left in fed:
+                compared[place] = msgspec.structs.replace(parameter, how="fed", detail="")
+        return compared
 
     def _compare_values(
         self, *, is_needed: bool
@@ -232,38 +230,41 @@ class _Branch:
                 )
                 for each in self._plan_rounds()
             )
-        # An answer without values stays valid if a run fails. Drawn numbers may be invalid.
+        # An answer without values stays valid if a run fails.
         except (RefusedError, InputError) as error:
-            is_of_drawn = (
-                bool(self._firsts) and options.draws_all and not isinstance(error, MemoryLimitError)
-            )
-            if is_needed and not (
-                is_of_drawn or (options.allow_unsupported and isinstance(error, InputError))
-            ):
+            if is_needed and not self._is_allowed(error):
                 raise
             return (), (), tuple(str(fault) for fault in error.faults)
         left, right = self._computations[0]
         drawing = find_drawing(left.graph) | find_drawing(right.graph)
         return tuple(leave_drawn(values, drawing) for values in rounds), engines, ()
 
+    def _is_allowed(self, error: RefusedError | InputError) -> bool:
+        """Whether the values may be missing: drawn numbers may be invalid for a model."""
+        if self.options.allow_unsupported and isinstance(error, InputError):
+            return True
+        is_drawn = bool(self._firsts) and self.options.draws_all
+        return is_drawn and not isinstance(error, MemoryLimitError)
+
     def _plan_setups(self, feeds_of_set: Mapping[str, Array]) -> list[Setup]:
         """Return feeds and shapes of reference and branch, once if they are equal."""
         feeds_by_name, shapes_by_name = self.twins.spread(feeds_of_set, self.options.shapes)
+        variables = [a for a, _ in self.pairing.variables]
         setups = []
         for label in (self.pair.reference, self.pair.label):
-            names = {a: self.twins.names(a)[label] for a, _ in self.pairing.variables}
+            names = {a: self.twins.names(a)[label] for a in variables}
             feeds = {a: feeds_by_name[name] for a, name in names.items() if name in feeds_by_name}
             shapes = {
                 a: shapes_by_name[name] for a, name in names.items() if name in shapes_by_name
             }
             setups.append(Setup(feeds, shapes, label))
         first, second = setups
-        variables = [a for a, _ in self.pairing.variables]
-        if first.shapes == second.shapes and all(
-            read_bits(first.feeds.get(a)) == read_bits(second.feeds.get(a)) for a in variables
-        ):
-            return [msgspec.structs.replace(first, branch=None)]
-        return setups
+        if first.shapes != second.shapes:
+            return setups
+        for a in variables:
+            if read_bits(first.feeds.get(a)) != read_bits(second.feeds.get(a)):
+                return setups
+        return [msgspec.structs.replace(first, branch=None)]
 
     def _describe_tied(self) -> tuple[str, ...]:
         graph, records = self.side.model.graph, self.side.records
@@ -271,18 +272,13 @@ class _Branch:
         if records is None or format_.supports(Operation.PARAMETER_FILE):
             return ()
         inside = format_.bodies.index_functions(graph, [node for node, _ in self.pairing.pairs])
-        tied = [
-            *inside,
-            *filter(
-                None, (records.of(pair.left) for pair in self.parameters if pair.how == "tied")
-            ),
-        ]
+        own = (records.of(pair.left) for pair in self.parameters if pair.how == "tied")
+        tied = [*inside, *filter(None, own)]
         size, whole = sum(record.data_size for record in tied), records.file.whole_size
         sizes = f"{format_bytes(size)} of {format_bytes(max(size, whole))}"
         more = f" ({len(inside)} of them in functions)" if inside else ""
-        return (
-            f"tied: {len(tied)} of {format_count(len(self.parameters) + len(inside), 'parameter')}{more}, {sizes}",
-        )
+        count = format_count(len(self.parameters) + len(inside), "parameter")
+        return (f"tied: {len(tied)} of {count}{more}, {sizes}",)
 
     def _open(self) -> list[tuple[Computation, Computation]]:
         graph = self.side.model.graph
@@ -311,21 +307,26 @@ class _Branch:
             count = 1 if self.options.inputs.sets is not None else None
             for setup in setups:
                 for number, draw in enumerate(drawer.draw(setup, count=count)):
-                    self._firsts += [draw] if number == 0 else []
+                    if number == 0:
+                        self._firsts.append(draw)
                     self._proof.coverage.look(sides[0], draw.values[0])
                     yield make_round(self._computations, draw, draw.outputs)
 
     def _list_shared(self) -> list[NodePair]:
         """Pair variables that share a value: inputs, and parameters not known to differ."""
-        records = self.side.records
-        missing = [
-            p
-            for p in self.parameters
-            if p.how == "missing" and (records is None or records.of(p.right) is None)
-        ]
-        shared = [p for p in self.parameters if p.how in ("tied", "equal", "fed")]
         inputs = [(a, b) for a, b in self.pairing.variables if not self.side.is_parameter(a, b)]
-        return [*inputs, *((p.left, p.right) for p in (*shared, *missing))]
+        equal: list[NodePair] = []
+        missing: list[NodePair] = []
+        for parameter in self.parameters:
+            both = parameter.left, parameter.right
+            if parameter.how in ("tied", "equal", "fed"):
+                equal.append(both)
+            elif parameter.how == "missing" and not self._has_record(parameter.right):
+                missing.append(both)
+        return [*inputs, *equal, *missing]
+
+    def _has_record(self, node: Node) -> bool:
+        return self.side.records is not None and self.side.records.of(node) is not None
 
     def _check_sizes(self, setups: Sequence[Setup]) -> None:
         """Reject sizes that a branch cannot take. Raises RefusedError with all of them."""
@@ -333,23 +334,20 @@ class _Branch:
         inputs, variables = self.options.inputs, self.pairing.variables
         twins: list[Mapping[Node, Node]] = [{a: a for a, _ in variables}, dict(variables)]
         labels = (self.pair.reference, self.pair.label)
+        draw_options = DrawOptions(inputs.seed, inputs.params_seed)
         weights: dict[Node, GivenShape] = {}  # drawn weights have one shape for all sizes
         for owner, setup in enumerate(setups):
             sizes = _format_sizes(setup, self.twins)
             # The owner's side first: a branch that rejects its own sizes is the reason.
             for side in (owner, 1 - owner):
-                known = {
-                    **{a: shape for a, shape in weights.items() if a not in setup.feeds},
-                    **setup.shapes,
-                }
+                unfed = {a: shape for a, shape in weights.items() if a not in setup.feeds}
+                known = {**unfed, **setup.shapes}
                 feeds = {twins[side][a]: array for a, array in setup.feeds.items()}
                 shapes = {twins[side][a]: shape for a, shape in known.items()}
                 computation = self._computations[0][side]
                 try:
-                    drawn = computation.draw(
-                        feeds, shapes, DrawOptions(inputs.seed, inputs.params_seed)
-                    )
-                    if not owner and not side:
+                    drawn = computation.draw(feeds, shapes, draw_options)
+                    if owner == side == 0:
                         weights = {node: drawn.values[node].shape for node in drawn.parameters}
                 except RefusedError as error:
                     whose = "" if side == owner else f" the sizes of {name_branch(labels[owner])},"
@@ -364,9 +362,8 @@ class _Branch:
 
     def _train(self) -> Training:
         first = self._firsts[: len(self._setups[0])]
-        if any(
-            each is not None and each.engine is not None for each in self._proof.executors.values()
-        ):
+        chosen = filter(None, self._proof.executors.values())
+        if any(executor.engine is not None for executor in chosen):
             self._proof.notes["training is computed with numpy"] = None
         return train_branches(
             self.pair,
@@ -380,10 +377,8 @@ class _Branch:
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:
-    shapes = {
-        **setup.shapes,
-        **{node: array.shape for node, array in setup.feeds.items() if hasattr(array, "shape")},
-    }
+    fed = {node: array.shape for node, array in setup.feeds.items() if hasattr(array, "shape")}
+    shapes = {**setup.shapes, **fed}
     label = setup.branch or ""
     return ", ".join(
         f"{twins.names(node).get(label, node.name)} {format_shape(shape)}"
