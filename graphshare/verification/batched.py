@@ -32,7 +32,7 @@ from graphshare.verification.flow import (
     find_obstacles,
     join_rounds,
 )
-from graphshare.verification.inputs import add_notes, describe_assigned
+from graphshare.verification.inputs import add_notes, choose_own, describe_assigned
 from graphshare.verification.pairing import Side, pair_nodes
 from graphshare.verification.report import (
     BranchReport,
@@ -43,7 +43,7 @@ from graphshare.verification.report import (
     structure_stage,
     value_stage,
 )
-from graphshare.verification.runners import ComputationRunner, PartRunner, Round
+from graphshare.verification.runners import ComputationRunner, PartRunner, Round, Runner
 
 ALONE = "runs of their own"
 
@@ -85,13 +85,11 @@ def verify_batched(
             reports.append(BranchReport(ALONE, label, (structure_stage(pairing),)))
             continue
         operators = sum(not a.is_variable for a, _ in pairing.pairs)
-        structure = Stage(
-            "structure",
-            "holds",
-            f"one run of {format_count(operators, 'operator')} for all branches",
-        )
-        stages = [structure, parameters, value_stage(values) if is_run else skipped]
-        stages += [engine_stage(engines)] if engines else []
+        summary = f"one run of {format_count(operators, 'operator')} for all branches"
+        stages = [Stage("structure", "holds", summary), parameters]
+        stages.append(value_stage(values) if is_run else skipped)
+        if engines:
+            stages.append(engine_stage(engines))
         tolerance = runs.tolerance if is_run else None
         reports.append(
             BranchReport(ALONE, label, tuple(stages), values, None, tied, engines, tolerance)
@@ -109,10 +107,13 @@ def _find_misplaced_inputs(batch: Batched) -> Iterator[str]:
             continue
         names = [node.name for node in nodes]
         base = names[0].removeprefix(batch.labels[0])
-        if len(set(nodes)) > 1 and names != [label + base for label in batch.labels]:
+        wanted = [label + base for label in batch.labels]
+        is_common = len(set(nodes)) == 1
+        if names != wanted and not is_common:
             yield f"{join.name!r} joins {', '.join(names)}, which is not the order of the branches"
     for split in batch.splits:
-        if split.attrs.get("num_outputs") != str(count) or len(split.inputs) != 1:
+        parts = split.attrs.get("num_outputs")
+        if parts != str(count) or len(split.inputs) != 1:
             yield f"{split.name!r} does not make a part for each branch"
 
 
@@ -126,13 +127,17 @@ def _find_misplaced_heads(batch: Batched) -> Iterator[str]:
     for place, head in enumerate(heads):
         number, which = divmod(place, per_branch)
         twin = heads[which]
+        node, name = head.node, output_name(head)
         wanted = batch.labels[number] + output_name(twin).removeprefix(batch.labels[0])
-        source = head.node.inputs[0] if head.node.op == IDENTITY and head.node.inputs else head
         # Unnamed heads, and nodes common to all branches, do not have the name of a branch.
-        if head.node.name and output_name(head) != wanted and head.node is not twin.node:
-            yield f"output {output_name(head)!r} stands where {wanted!r} should"
+        is_own = bool(node.name) and node is not twin.node
+        if is_own and name != wanted:
+            yield f"output {name!r} stands where {wanted!r} should"
+        source = head
+        if node.op == IDENTITY and node.inputs:
+            source = node.inputs[0]
         if source.node in batch.splits and source.index != number:
-            yield f"output {output_name(head)!r} is part {source.index} of {source.node.name!r}, not {number}"
+            yield f"output {name!r} is part {source.index} of {source.node.name!r}, not {number}"
 
 
 class _Runs:
@@ -177,70 +182,62 @@ class _Runs:
         for feeds in self._options.list_feeds(self._batch.graph):
             for number in range(self._options.inputs.rounds):
                 assigned = self._assign(opened[0][1:], number, feeds)
-                values = {node: value for each in assigned for node, value in each.values.items()}
+                values: dict[Node, Array] = {}
+                for each in assigned:
+                    values.update(each.values)
                 wholes = [ComputationRunner(whole, values) for whole, *_ in opened]
                 for i, each in enumerate(assigned):
-                    alone = [
-                        ComputationRunner(computations[i + 1], each.values)
-                        for computations in opened
-                    ]
-                    parts = [PartRunner(whole, self._places[i]) for whole in wholes]
-                    yield (
-                        i,
-                        Round({a.engine: (a, part) for a, part in zip(alone, parts, strict=True)}),
-                    )
+                    runners: dict[str, tuple[Runner, Runner]] = {}
+                    for whole, computations in zip(wholes, opened, strict=True):
+                        alone = ComputationRunner(computations[i + 1], each.values)
+                        runners[alone.engine] = alone, PartRunner(whole, self._places[i])
+                    yield i, Round(runners)
 
     def _assign(
         self, alone: Sequence[Computation], number: int, feeds_of_set: Mapping[str, Array]
     ) -> list[Assignment]:
         feeds_by_name, shapes_by_name = self._twins.spread(feeds_of_set, self._options.shapes)
-        fed = [
-            {
-                node: feeds_by_name[node.name]
-                for _, node in pairing.variables
-                if node.name in feeds_by_name
-            }
-            for pairing in self.pairings
-        ]
+        pairs = [pairing.variables for pairing in self.pairings]
+        fed = [choose_own((b for _, b in own), feeds_by_name) for own in pairs]
         self._refuse_unequal(fed)
         inputs = self._options.inputs
+        draw_options = DrawOptions(inputs.seed + number, inputs.params_seed)
         drawn: dict[Node, GivenShape] = {}  # the shapes of inputs of the first branch
         everything: list[Assignment] = []
-        for i, (computation, pairing) in enumerate(zip(alone, self.pairings, strict=True)):
+        for i, (computation, variables) in enumerate(zip(alone, pairs, strict=True)):
             feeds = {**self._made_up, **fed[i]}
-            shapes = {b: drawn[a] for a, b in pairing.variables if a in drawn}
-            shapes |= {
-                b: shapes_by_name[b.name] for _, b in pairing.variables if b.name in shapes_by_name
-            }
+            shapes = {b: drawn[a] for a, b in variables if a in drawn}
+            shapes |= choose_own((b for _, b in variables), shapes_by_name)
             shapes = {node: shape for node, shape in shapes.items() if node not in feeds}
-            assigned = computation.draw(
-                feeds, shapes, DrawOptions(inputs.seed + number, inputs.params_seed)
-            )
-            add_notes(
-                self._notes, describe_assigned(assigned, inputs.seed, partial(self._describe, i))
-            )
+            assigned = computation.draw(feeds, shapes, draw_options)
+            notes = describe_assigned(assigned, inputs.seed, partial(self._describe, i))
+            add_notes(self._notes, notes)
             self._made_up.update({node: assigned.values[node] for node in assigned.parameters})
-            drawn = drawn or {
-                node: assigned.values[node].shape for node in (*assigned.inputs, *assigned.zeros)
-            }
+            if not drawn:
+                chosen = (*assigned.inputs, *assigned.zeros)
+                drawn = {node: assigned.values[node].shape for node in chosen}
             everything.append(assigned)
         self._refuse_unequal([each.values for each in everything])
         return everything
 
     def _describe(self, number: int, node: Node) -> list[str]:
-        shared = len(self.pairings) > 1 and all(
-            (node, node) in pairing.variables for pairing in self.pairings
-        )
-        label = "all branches" if shared else self._batch.labels[number] or "original"
+        is_shared = all((node, node) in pairing.variables for pairing in self.pairings)
+        if is_shared and len(self.pairings) > 1:
+            return [f"{node.name!r} (all branches)"]
+        label = self._batch.labels[number] or "original"
         return [f"{node.name!r} ({label})"]
 
     def _refuse_unequal(self, values: Sequence[Mapping[Node, Array]]) -> None:
         """Reject shapes unlike the first branch's. Raises RefusedError with all of them."""
-        faults = [
-            Fault(f"{b.name!r} has the shape {own[b].shape} and {a.name!r} {values[0][a].shape}")
-            for pairing, own in zip(self.pairings, values, strict=True)
-            for a, b in pairing.variables
-            if b in own and own[b].shape != values[0][a].shape
-        ]
+        faults: list[Fault] = []
+        for pairing, own in zip(self.pairings, values, strict=True):
+            for a, b in pairing.variables:
+                if b not in own:
+                    continue
+                shape, wanted = own[b].shape, values[0][a].shape
+                if shape != wanted:
+                    faults.append(
+                        Fault(f"{b.name!r} has the shape {shape} and {a.name!r} {wanted}")
+                    )
         if faults:
             raise RefusedError(faults)

@@ -164,14 +164,15 @@ class Drawer:
         setup = Setup(feeds, self._unify({**self._to_leader(setup.shapes), **fed}), setup.branch)
         first, is_open = self._draw(setup, 0)
         yield first
-        if count is None and is_open:
-            yield from self._draw_batch(setup)
-        for number in range(_MORE if count is None and self._inputs.sets is None else 0):
-            seed = self._find_seed(setup, number)
-            if seed is not None:
-                yield self._draw(setup, seed)[0]
-        for number in range(1, self._inputs.rounds if count is None else count):
-            yield self._draw(setup, number + (_BATCH - 1 if is_open else 0))[0]
+        if count is None:
+            count = self._inputs.rounds
+            if is_open:
+                yield from self._draw_batch(setup)
+            if self._inputs.sets is None:
+                yield from self._draw_apart(setup)
+        used = _BATCH - 1 if is_open else 0  # the seed of the batch
+        for number in range(1, count):
+            yield self._draw(setup, number + used)[0]
 
     def share(
         self, values: Mapping[Node, Array]
@@ -199,7 +200,8 @@ class Drawer:
             (self._leader.graph, self._follower.graph), twins, by_name, self._titles
         )
         nodes = {a.name: a for a, _ in self._pairs}
-        return {**shapes, **{nodes[name]: shape for name, shape in known.items() if name in nodes}}
+        fixed = {nodes[name]: shape for name, shape in known.items() if name in nodes}
+        return {**shapes, **fixed}
 
     def _draw(self, setup: Setup, number: int, batch: int = 1) -> tuple[Draw, bool]:
         """Draw a set; return whether sizes were open, too. Raises RefusedError."""
@@ -231,7 +233,8 @@ class Drawer:
             )
         values: Mapping[Node, Array] = assigned.values
         outputs = attempt.outputs
-        if assigned.outputs is None and attempt.one_sided is not None and outputs[0] is None:
+        is_computed = assigned.outputs is not None or outputs[0] is not None
+        if attempt.one_sided is not None and not is_computed:
             values, outputs = attempt.one_sided
         values = self.fit(values, feeds)
         self._drawn.append(values)
@@ -249,6 +252,13 @@ class Drawer:
                 f"sizes are open, but a batch of {_BATCH} is not computed, so it was not compared: {reason}"
             ] = None
 
+    def _draw_apart(self, setup: Setup) -> Iterator[Draw]:
+        """Yield sets that separate inputs equal in all sets so far."""
+        for turn in range(_MORE):
+            seed = self._find_seed(setup, turn)
+            if seed is not None:
+                yield self._draw(setup, seed)[0]
+
     def _find_seed(self, setup: Setup, turn: int) -> int | None:
         """Find a seed offset that separates inputs equal in all sets so far, or None."""
         alike = self._list_alike(self._drawn, setup.feeds)
@@ -259,7 +269,8 @@ class Drawer:
             a: np.shape(first[a]) for a, _ in self._pairs if isinstance(first.get(a), np.ndarray)
         }
         wishes, order, counts = self._list_wishes(), self._list_order(), dict[int, int]()
-        for number in range(_APART * (turn + 1), _APART * (turn + 1) + _SEEDS):
+        start = _APART * (turn + 1)
+        for number in range(start, start + _SEEDS):
             options = DrawOptions(
                 self._inputs.seed + number, self._inputs.params_seed, wishes=wishes, order=order
             )
@@ -277,12 +288,16 @@ class Drawer:
         self, draws: Sequence[Mapping[Node, Array]], feeds: Mapping[Node, Array]
     ) -> list[NodePair]:
         """Pair inputs of one type that are equal in all sets."""
-        # Labels and states are zeros on purpose, parameters large, empty inputs always equal.
-        chosen = [a for a, _ in self._pairs if a not in feeds and not self._leader.is_constant(a)]
         groups: dict[Any, list[Node]] = {}
-        for node in chosen:
-            if all(node in draw for draw in draws) and np.size(draws[0][node]):
-                groups.setdefault(tuple(read_bits(draw[node]) for draw in draws), []).append(node)
+        for node, _ in self._pairs:
+            # Labels and states are zeros on purpose, and parameters are large.
+            if node in feeds or self._leader.is_constant(node):
+                continue
+            is_drawn = all(node in draw for draw in draws)
+            # Empty inputs are always equal.
+            if is_drawn and np.size(draws[0][node]):
+                bits = tuple(read_bits(draw[node]) for draw in draws)
+                groups.setdefault(bits, []).append(node)
         return [pair for group in groups.values() for pair in pairwise(group)]
 
     def _list_wishes(self) -> Mapping[str, Sequence[Any]]:
@@ -292,15 +307,14 @@ class Drawer:
     def fit(self, values: Mapping[Node, Array], feeds: Mapping[Node, Array]) -> dict[Node, Array]:
         """Convert values that were not fed to the follower's dtypes."""
         declared = list_declared(self._follower.graph)
-        made_up = {
-            a: declared[b.name][0]
-            for a, b in self._pairs
-            if b.name in declared and a in values and a not in feeds
-        }
-        return {
-            **values,
-            **{node: draw_as(values[node], dtype) for node, dtype in made_up.items() if dtype},
-        }
+        converted: dict[Node, Array] = {}
+        for a, b in self._pairs:
+            is_drawn = a in values and a not in feeds
+            if is_drawn and b.name in declared:
+                dtype, _ = declared[b.name]
+                if dtype:
+                    converted[a] = draw_as(values[a], dtype)
+        return {**values, **converted}
 
 
 def _choose_nodes(by_node: Mapping[Node, Any], nodes: Collection[Node]) -> dict[Node, Any]:
@@ -309,18 +323,13 @@ def _choose_nodes(by_node: Mapping[Node, Any], nodes: Collection[Node]) -> dict[
 
 def read_bits(value: Any) -> Any:
     """Return a key for equal bits: 1 / x distinguishes 0 from -0."""
+    if isinstance(value, list):
+        return ("sequence", *map(read_bits, value))
     if not isinstance(value, np.ndarray):
-        return (
-            ("sequence", *map(read_bits, value))
-            if isinstance(value, list)
-            else ("other", repr(value))
-        )
-    texts = value.dtype.kind == "O"
-    return (
-        value.shape,
-        str(value.dtype),
-        tuple(map(str, value.ravel())) if texts else value.tobytes(),
-    )
+        return "other", repr(value)
+    has_texts = value.dtype.kind == "O"
+    content = tuple(map(str, value.ravel())) if has_texts else value.tobytes()
+    return value.shape, str(value.dtype), content
 
 
 def choose_by_name(
@@ -330,15 +339,13 @@ def choose_by_name(
 
     ``nodes`` are unpaired variables of either side.
     """
-    chosen = {a: values[b.name] for a, b in pairs if b.name in values}
-    return {
-        **chosen,
-        **{
-            node: values[node.name]
-            for node in (*(a for a, _ in pairs), *nodes)
-            if node.name in values
-        },
-    }
+    by_counterpart = {a: values[b.name] for a, b in pairs if b.name in values}
+    return by_counterpart | choose_own((*(a for a, _ in pairs), *nodes), values)
+
+
+def choose_own(nodes: Iterable[Node], values: Mapping[str, Value]) -> dict[Node, Value]:
+    """Choose the values that have the names of ``nodes``."""
+    return {node: values[node.name] for node in nodes if node.name in values}
 
 
 def describe_assigned(
@@ -368,11 +375,9 @@ def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None =
     start = "" if branch is None else f"{AT_THE_SIZES}{name_branch(branch)}: "
     for line in lines:
         if not start:
-            for longer in [
-                each
-                for each in notes
-                if each.startswith(AT_THE_SIZES) and each.endswith(f": {line}")
-            ]:
-                del notes[longer]
+            at_sizes = [note for note in notes if note.startswith(AT_THE_SIZES)]
+            for longer in at_sizes:
+                if longer.endswith(f": {line}"):
+                    del notes[longer]
         if line not in notes:
             notes[start + line] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import chain
 from typing import Any, Literal
@@ -13,7 +13,6 @@ import numpy as np
 
 from graphshare.analysis.name_lists import number_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import (
     Fault,
     GraphshareError,
@@ -49,7 +48,14 @@ from graphshare.verification.flow import (
     leave_drawn_regions,
     make_round,
 )
-from graphshare.verification.inputs import Draw, Drawer, NodePair, Setup, choose_by_name
+from graphshare.verification.inputs import (
+    Draw,
+    Drawer,
+    NodePair,
+    Setup,
+    choose_by_name,
+    choose_own,
+)
 from graphshare.verification.noise import allow_noise, move_weights
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
 from graphshare.verification.quantized import allow_steps
@@ -123,10 +129,10 @@ class ModelComparison:
         check_names([side.graph for side in self._sides], graphs, options, self._notes)
         self._tolerate(_find_dtype(left, right))
         self._pairing: Pairing | None = None
-        self._held: list[Collection[str]] = [
-            list_parameter_names(side.parameter_file) or () for side in self._sources
-        ]
-        self._gaps = [_state_missing(self._pairs.missing)] if self._pairs.missing else []
+        self._held: list[Collection[str]] = [side.held or () for side in self._sources]
+        self._gaps: list[Stage] = []
+        if self._pairs.missing:
+            self._gaps.append(_state_missing(self._pairs.missing))
         self._is_exact = False
         self._regions: list[RegionReport] = []
         self._coverage = BodyCoverage()
@@ -203,9 +209,8 @@ class ModelComparison:
             branch = msgspec.structs.replace(
                 branch, stages=(*branch.stages, _TOO_WEAK[self._least])
             )
-        self._notes.update(
-            {**describe_engines(self._executors[0]), **describe_engines(self._executors[1])}
-        )
+        for executors in self._executors:
+            self._notes.update(describe_engines(executors))
         return Report((branch,), (*self._notes, *self._coverage.describe()))
 
     def _tolerate(self, dtype: str) -> None:
@@ -217,25 +222,19 @@ class ModelComparison:
 
     def _adapt_tolerance(self, outputs: Sequence[tuple[Any, Any]]) -> None:
         """Use output dtypes across formats: without stated input types, fed types decide."""
-        if not self._dtype and find_format(self._sides[0].graph) is not find_format(
-            self._sides[1].graph
-        ):
+        left, right = (find_format(side.graph) for side in self._sides)
+        if not self._dtype and left is not right:
             self._tolerate(_find_output_dtype(outputs))
 
     def _judge_structure(self, reasons: Sequence[str]) -> Report:
         """Report models that are not computed: without values only exact ones are proved."""
-        stages = [
-            self._structure,
-            *self._gaps,
-            Stage("values", "skipped", "not run", tuple(sorted({*reasons}))),
-        ]
+        values = Stage("values", "skipped", "not run", tuple(sorted({*reasons})))
+        stages = [self._structure, *self._gaps, values]
         if not self._is_exact:
             summary = "no values were computed, which may show the differences"
             stages.append(Stage("changes", "fails", summary, self._structure.details))
-        return Report(
-            (BranchReport("", OTHER_MODEL, tuple(stages), is_exact=self._is_exact),),
-            tuple(self._notes),
-        )
+        branch = BranchReport("", OTHER_MODEL, tuple(stages), is_exact=self._is_exact)
+        return Report((branch,), tuple(self._notes))
 
     def _compare_structure(self) -> None:
         left, right = (find_format(model.graph) for model in self._sources)
@@ -246,13 +245,14 @@ class ModelComparison:
             return
         self._pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
         self._is_exact = not changes and not self._dtype
-        places = (
-            format_count(len(changes), "difference") if changes else "parameters of other dtypes"
-        )
-        skipped = Stage(
-            "structure", "skipped", f"{places}, so identities and values decide", changes
-        )
-        self._structure = structure_stage(self._pairing) if self._is_exact else skipped
+        if self._is_exact:
+            self._structure = structure_stage(self._pairing)
+            return
+        places = "parameters of other dtypes"
+        if changes:
+            places = format_count(len(changes), "difference")
+        summary = f"{places}, so identities and values decide"
+        self._structure = Stage("structure", "skipped", summary, changes)
 
     def _set_exact(self, report: RegionReport | None) -> None:
         """Record a report of exact equality by identities; ignore None."""
@@ -275,10 +275,9 @@ class ModelComparison:
     def _open_moved(self, side: int) -> Iterator[Computation]:
         """Yield a model with weights a step off, if it has the coarser of two dtypes."""
         if self._dtype and _find_coarsest(self._sides[side]) == self._dtype:
-            yield self._open_model(
-                move_weights(self._sides[side], self._dtype),
-                next(iter(self._executors[side].values())),
-            )
+            moved = move_weights(self._sides[side], self._dtype)
+            executor = next(iter(self._executors[side].values()))
+            yield self._open_model(moved, executor)
 
     def _choose_executors(self) -> list[ChosenEngines]:
         """Choose executors; an engine applies only to a model with a choice."""
@@ -302,37 +301,38 @@ class ModelComparison:
 
     def _draw(self, sides: tuple[Computation, Computation]) -> list[Draw]:
         sets = self._options.list_feeds(self._sides[0].graph)
-        fed = {name for feeds in sets for name in feeds}
+        fed: set[str] = set().union(*sets)
         pairs, alone = [*self._pairs.inputs, *self._pair_parameters(sides, fed)], self._pairs.alone
-        for name in sorted(fed - {node.name for pair in (*pairs, alone) for node in pair}):
+        read = {node.name for node in chain(alone, *pairs)}
+        for name in sorted(fed - read):
             self._notes[f"the value of {name!r} was not used: neither model reads it"] = None
         titles = (self._sides[0].where or "the one model", self._sides[1].where or OTHER_MODEL)
         drawer = Drawer(sides, pairs, self._options.inputs, titles)
         count = 1 if self._options.inputs.sets is not None else None
         shapes = choose_by_name(self._options.shapes, pairs, alone)
-        setups = [Setup(choose_by_name(feeds, pairs, alone), shapes) for feeds in sets]
-        draws = [draw for setup in setups for draw in drawer.draw(setup, count=count)]
+        draws: list[Draw] = []
+        for feeds in sets:
+            setup = Setup(choose_by_name(feeds, pairs, alone), shapes)
+            draws += drawer.draw(setup, count=count)
         self._notes.update(drawer.notes)
         return draws
 
     def _pair_parameters(
-        self, sides: tuple[Computation, Computation], fed: Collection[str]
+        self, sides: tuple[Computation, Computation], fed: Set[str]
     ) -> list[NodePair]:
         """Pair parameters that are fed or drawn; those from files need no pairs."""
         parameters = self._find_given_parameters(sides, fed)
-        drawn = [a for a, b in parameters if a.name not in fed and b.name not in fed]
+        drawn = [a for a, b in parameters if fed.isdisjoint((a.name, b.name))]
         if drawn:
-            summary = (
-                f"{format_count(len(drawn), 'parameter')} not compared: no file has values, so "
-                f"they were made up for both"
-            )
+            count = format_count(len(drawn), "parameter")
+            summary = f"{count} not compared: no file has values, so they were made up for both"
             self._gaps.append(Stage("parameters", "skipped", summary))
         for side, own in enumerate(zip(*parameters, strict=True)):
             self._held[side] = frozenset(self._held[side]) - {node.name for node in own}
         return parameters
 
     def _find_given_parameters(
-        self, sides: tuple[Computation, Computation], fed: Collection[str]
+        self, sides: tuple[Computation, Computation], fed: Set[str]
     ) -> list[NodePair]:
         """Pair parameters that are ``fed``, or drawn because neither file contains them.
 
@@ -348,34 +348,21 @@ class ModelComparison:
 
         def takes_value(a: Node, b: Node) -> bool:
             values = {node.name for node in (a, b) if node.details.holds_value}
-            if a.name in fed or b.name in fed:
+            if not fed.isdisjoint((a.name, b.name)):
                 return not values or values <= find_defaults()
-            return (
-                seed is not None
-                and not values
-                and a.name not in self._held[0]
-                and b.name not in self._held[1]
-            )
+            is_held = a.name in self._held[0] or b.name in self._held[1]
+            return seed is not None and not values and not is_held
 
         variables = self._pairing.variables if self._pairing else _pair_namesakes(sides)
         chosen = [(a, b) for a, b in variables if a not in inputs and takes_value(a, b)]
-        names = [[pair[side].name for pair in chosen] for side in (0, 1)]
-        faults = [
-            fault
-            for side, own in zip(sides, names, strict=True)
-            for fault in side.list_lacks(own, seed)
-        ]
-        known = {node.name for node in chain(*chosen, *self._pairs.inputs)}
-        others = {
-            node.name
-            for side in sides
-            for node in side.graph.variables()
-            if side.is_parameter(node)
-        } - known
+        faults: list[Fault] = []
+        others: set[str] = set()
+        for place, side in enumerate(sides):
+            faults += side.list_lacks([pair[place].name for pair in chosen], seed)
+            others.update(node.name for node in side.graph.variables() if side.is_parameter(node))
+        others.difference_update(node.name for node in chain(*chosen, *self._pairs.inputs))
         message = "is not an input of both: a model contains its value"
-        faults += [
-            Fault(f"`feeds` {name!r} {message}") for name in sorted(others.intersection(fed))
-        ]
+        faults += [Fault(f"`feeds` {name!r} {message}") for name in sorted(others & fed)]
         if faults:
             raise RefusedError(faults)
         return chosen
@@ -426,16 +413,16 @@ class ModelComparison:
                 self._coverage.look(left, d.values[0]) or self._coverage.look(right, d.values[1])
                 for d in together
             ]
-            judged = self._judge.judge(
-                [_name_values(runs.sides, draw, self._held) for draw in together], self.tolerate
-            )
+            named = [_name_values(runs.sides, draw, self._held) for draw in together]
+            judged = self._judge.judge(named, self.tolerate)
             if judged is None:
                 self._regions = []
                 return
             self.departures = self.departures or list(self._judge.departures)
             judged = leave_drawn_regions(judged, drawing)
             self._regions += [msgspec.structs.replace(judged, taken=each) for each in taken]
-        if self._regions and not any(each.regions or each.defined for each in self._regions):
+        is_inexact = any(each.regions or each.defined for each in self._regions)
+        if self._regions and not is_inexact:
             self._set_exact(self._regions[0])  # ranks found in a run made all regions exact
 
 
@@ -443,20 +430,19 @@ def _name_values(
     sides: tuple[Computation, Computation], draw: Draw, held: Sequence[Collection[str]]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return both models' inputs by name, in their dtypes, and parameters not ``held``."""
-    left, right = (
-        {
-            n.name: array
-            for n, array in side.complete(values)[0].items()
-            if not (side.is_parameter(n) and n.name in own)
-        }
-        for side, values, own in zip(sides, draw.values, held, strict=True)
-    )
-    return left, right
+    named: tuple[dict[str, Array], dict[str, Array]] = {}, {}
+    for own, side, drawn, known in zip(named, sides, draw.values, held, strict=True):
+        values, _ = side.complete(drawn)
+        for node, array in values.items():
+            is_held = side.is_parameter(node) and node.name in known
+            if not is_held:
+                own[node.name] = array
+    return named
 
 
 def _pair_namesakes(sides: tuple[Computation, Computation]) -> list[NodePair]:
     twins = {node.name: node for node in sides[1].graph.variables()}
-    return [(node, twins[node.name]) for node in sides[0].graph.variables() if node.name in twins]
+    return list(choose_own(sides[0].graph.variables(), twins).items())
 
 
 def make_judge(pairs: ModelPairs) -> Judge:
@@ -476,24 +462,19 @@ def weigh_models(left: Checkpoint, right: Checkpoint) -> RegionReport | None:
 
 
 def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
-    details = [
-        f"{title} alone has the output {format_names(list(map(repr, names)))}; `targets` chooses what is compared"
-        for title, names in missing.items()
-    ]
-    return Stage(
-        "outputs",
-        "unknown",
-        f"{format_count(sum(map(len, missing.values())), 'output')} of one model alone",
-        tuple(details),
-    )
+    details: list[str] = []
+    for title, names in missing.items():
+        outputs = format_names(map(repr, names))
+        details.append(
+            f"{title} alone has the output {outputs}; `targets` chooses what is compared"
+        )
+    count = format_count(sum(map(len, missing.values())), "output")
+    return Stage("outputs", "unknown", f"{count} of one model alone", tuple(details))
 
 
 def _index_names(graph: Graph) -> dict[str, Node]:
-    names = [
-        (output_name(Entry(node)), node)
-        for node in post_order(head.node for head in graph.heads)
-        if node.op
-    ]
+    nodes = post_order(head.node for head in graph.heads)
+    names = [(output_name(Entry(node)), node) for node in nodes if node.op]
     counts = Counter(name for name, _ in names)
     return {name: node for name, node in names if counts[name] == 1}
 
@@ -511,8 +492,12 @@ def _find_coarsest(model: Checkpoint) -> str | None:
 
 def _find_output_dtype(outputs: Sequence[tuple[Any, Any]]) -> str:
     """Return the least precise differing output dtype, empty if the models agree."""
-    pairs = [pair for own in outputs if not has_refused(own) for pair in zip(*own, strict=False)]
-    dtypes = [
-        {str(value.dtype) for value in pair if isinstance(value, np.ndarray)} for pair in pairs
-    ]
-    return find_coarsest(name for names in dtypes if len(names) > 1 for name in names)
+    differing: set[str] = set()
+    for both in outputs:
+        if has_refused(both):
+            continue
+        for pair in zip(*both, strict=False):
+            dtypes = {str(value.dtype) for value in pair if isinstance(value, np.ndarray)}
+            if len(dtypes) > 1:
+                differing |= dtypes
+    return find_coarsest(differing)
