@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -84,20 +85,16 @@ class ProofOptions(msgspec.Struct, frozen=True):
         )
         if not any("#" in name for name in own.names):
             return own
-        images = [
-            pair for graph in graphs for pair in number_variables(graph, own.names)[1].items()
-        ]
-        numbered = {
-            image.name: node.name
-            for node, image in images
-            if image is not node and node.is_variable
-        }
+        numbered: dict[str, str] = {}
+        for graph in graphs:
+            _, images = number_variables(graph, own.names)
+            for node, image in images.items():
+                if image is not node and node.is_variable:
+                    numbered[image.name] = node.name
 
         def spread(values: Mapping[str, Value]) -> dict[str, Value]:
-            return {
-                **{name: values[old] for name, old in numbered.items() if old in values},
-                **values,
-            }
+            added = {name: values[old] for name, old in numbered.items() if old in values}
+            return {**added, **values}
 
         as_input = tuple(spread(dict.fromkeys(own.as_input)))
         spread_shapes = {
@@ -169,12 +166,12 @@ def check_options(options: ProofOptions) -> list[Fault]:
     """Return a fault for each pair of options that exclude each other."""
     faults: list[Fault] = []
     sets = options.inputs.sets
-    if sets is not None and (options.inputs.rounds > 1 or options.train_step):
-        faults.append(
-            Fault(
-                "each set of `sets` is a round: `rounds` and `train_step` cannot be combined with it"
-            )
+    has_rounds = options.inputs.rounds > 1 or options.train_step
+    if sets is not None and has_rounds:
+        message = (
+            "each set of `sets` is a round: `rounds` and `train_step` cannot be combined with it"
         )
+        faults.append(Fault(message))
     if isinstance(sets, Sequence) and not isinstance(sets, str) and not len(sets):
         faults.append(Fault("`sets` contains no set", hint="leave `sets` out to draw inputs"))
     if options.expect_tied and not options.train_step:
@@ -196,7 +193,8 @@ def find_obstacles(
     if obstacles and is_needed and not is_allowed:
         message, _, hint = obstacles[0].partition(": ")
         way_out = "`allow_unsupported` accepts structure and parameters alone"
-        raise UsageError(Fault(message, hint=f"{hint}; {way_out}" if hint else way_out))
+        hints = filter(None, (hint, way_out))
+        raise UsageError(Fault(message, hint="; ".join(hints)))
     faults = [fault for graph, nodes in parts for fault in list_unsupported(graph, nodes)]
     if faults and not is_allowed:
         raise UnsupportedError(faults)
@@ -227,13 +225,12 @@ def make_round(
     """
     runners: dict[str, tuple[Runner, Runner]] = {}
     for both in engines:
+        is_first = not runners
+        outputs = known if is_first else (None, None)
+        is_named = by_output and is_first
         left, right = (
-            ComputationRunner(
-                side, values, own, seed=draw.seed, by_output=by_output and not runners
-            )
-            for side, values, own in zip(
-                both, draw.values, (None, None) if runners else known, strict=True
-            )
+            ComputationRunner(side, values, own, seed=draw.seed, by_output=is_named)
+            for side, values, own in zip(both, draw.values, outputs, strict=True)
         )
         runners[both[0].engine] = left, right
     return Round(runners, draw.sizes_of)
@@ -278,9 +275,8 @@ def join_rounds(
     for values, engines in rounds:
         by_round.append(values)
         across += engines
-    return tuple(values for engine in zip(*by_round, strict=True) for values in engine), tuple(
-        across
-    )
+    by_engine = zip(*by_round, strict=True)
+    return tuple(chain(*by_engine)), tuple(across)
 
 
 def find_drawing(graph: Graph) -> dict[int, Node]:
@@ -292,7 +288,9 @@ def find_drawing(graph: Graph) -> dict[int, Node]:
         if node.op and any(map(format_.meaning.draws_numbers, _list_inside(node)))
     ]
     drawn: dict[int, Node] = {}
-    for place, head in enumerate(graph.heads if drawing else ()):
+    if not drawing:
+        return drawn
+    for place, head in enumerate(graph.heads):
         needed = set(post_order([head.node]))
         first = next((node for node in drawing if node in needed), None)
         if first is not None:
@@ -322,10 +320,12 @@ def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> Regi
 
 def leave_drawn(values: Values, drawing: Mapping[int, Node]) -> Values:
     """Mark outputs that depend on random numbers as not judged."""
+    if not drawing:
+        return values
     outputs = list(values.outputs)
     for place, node in drawing.items():
         outputs[place] = msgspec.structs.replace(outputs[place], unjudged=describe_drawing(node))
-    return msgspec.structs.replace(values, outputs=tuple(outputs)) if drawing else values
+    return msgspec.structs.replace(values, outputs=tuple(outputs))
 
 
 def _list_inside(node: Node) -> Iterator[Node]:
@@ -337,9 +337,8 @@ def _list_inside(node: Node) -> Iterator[Node]:
 
 def describe_engines(executors: ChosenEngines) -> dict[str, None]:
     """Return the notes of engines, each once."""
-    return {
-        note: None
-        for executor in executors.values()
-        if executor is not None
-        for note in executor.notes
-    }
+    notes: dict[str, None] = {}
+    for executor in executors.values():
+        if executor is not None:
+            notes |= dict.fromkeys(executor.notes)
+    return notes

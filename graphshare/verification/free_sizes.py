@@ -31,6 +31,7 @@ from graphshare.verification.comparison import (
     tolerate_export,
 )
 from graphshare.verification.flow import ProofOptions, make_options
+from graphshare.verification.inputs import choose_own
 from graphshare.verification.report import describe_difference
 from graphshare.verification.whole_model import list_changed
 
@@ -86,12 +87,11 @@ def _ask_witness(freed: Checkpoint, path: str) -> str:
     """Compare with the network at other sizes; return the verdict. Raises DisprovedError."""
     report = compare(freed, path)
     if report.outcome != "equal":
-        details = [
-            stage.details[-1]
-            for _, stage in report.list_stages("fails")
-            if stage.name == "values" and stage.details
-        ]
-        message = f"{path} differs from the model at its sizes: {details[-1] if details else report.verdict}"
+        reason = report.verdict
+        for _, stage in report.list_stages("fails"):
+            if stage.name == "values" and stage.details:
+                reason = stage.details[-1]
+        message = f"{path} differs from the model at its sizes: {reason}"
         raise DisprovedError(Fault(message, hint=_HINT))
     return report.verdict
 
@@ -108,12 +108,11 @@ def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> i
         parts = [open_computation(model, exact=exact) for model in (fixed, free)]
         changed = []
         for number, feeds in enumerate(options.list_feeds(fixed.graph) * options.inputs.rounds):
-            fed = {
-                node: feeds[node.name] for node in parts[0].graph.variables() if node.name in feeds
-            }
+            fed = choose_own(parts[0].graph.variables(), feeds)
             drawn = parts[0].draw(fed, options=DrawOptions(options.inputs.seed + number)).values
             by_name = {node.name: value for node, value in drawn.items()}
-            changed += list_changed(names, *(_compute(part, by_name) for part in parts))
+            values, wanted = (_compute(part, by_name) for part in parts)
+            changed += list_changed(names, values, wanted)
         # Optimizations for fixed sizes may change the order of sums.
         if not changed:
             return len(names)
@@ -123,9 +122,7 @@ def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> i
 
 
 def _compute(part: Computation, values: Mapping[str, Array]) -> list[Array]:
-    return part.run(
-        {node: values[node.name] for node in part.graph.variables() if node.name in values}
-    ).outputs
+    return part.run(choose_own(part.graph.variables(), values)).outputs
 
 
 def measure_shapes(
@@ -139,11 +136,8 @@ def measure_shapes(
     computation = open_computation(
         msgspec.structs.replace(model, graph=take_shapes(model.graph, entries))
     )
-    needed = {
-        node: tuple(shapes[node.name])
-        for node in computation.graph.variables()
-        if node.name in shapes
-    }
+    given = choose_own(computation.graph.variables(), shapes)
+    needed = {node: tuple(shape) for node, shape in given.items()}
     rows = computation.run(computation.draw(shapes=needed).values).outputs
     return {
         (entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)
@@ -198,15 +192,19 @@ class _Trial:
         free = [
             symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches
         ]
-        tried = list_trials(free, self.base) if free else []
-        for sizes in tried:
+        moved: list[Mapping[str, int]] = []
+        for sizes in list_trials(free, self.base) if free else []:
             self._try_sizes(sizes, free)
-        moved = tuple(
-            {name: size for name, size in sizes.items() if size != self.base[name]}
-            for sizes in tried
+            moved.append({name: size for name, size in sizes.items() if size != self.base[name]})
+        return SizesProof(
+            len(self.names),
+            batches,
+            tuple(moved),
+            self.max_abs,
+            self.of_largest,
+            is_optimized,
+            self.tells_apart,
         )
-        errors = self.max_abs, self.of_largest
-        return SizesProof(len(self.names), batches, moved, *errors, is_optimized, self.tells_apart)
 
     def _try_sizes(self, sizes: Mapping[str, int], free: Sequence[Symbol]) -> None:
         """Compute the model at other sizes; compare its samples with single runs.
@@ -243,29 +241,30 @@ class _Trial:
             for name, axis in self._list_places(symbol):
                 shapes.setdefault(name, [None] * ranks[name])[axis] = sizes[symbol.name]
         fixed = {nodes[name]: tuple(shape) for name, shape in shapes.items()}
-        # Inputs without samples, such as a threshold, are common to a batch.
-        seeds = range(self.inputs.seed, self.inputs.seed + count)
-        draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in seeds)
-        first, *others = (self._feed(values, number) for number, values in enumerate(draws))
         batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
-        return [
-            first,
-            *({**first, **{name: values[name] for name in batched}} for values in others),
-        ]
+        sets: list[dict[str, Array]] = []
+        for number in range(count):
+            options = DrawOptions(self.inputs.seed + number)
+            values = self._feed(part.draw(shapes=fixed, options=options).values, number)
+            if sets:
+                # Inputs without samples, such as a threshold, are common to a batch.
+                values = {**sets[0], **{name: values[name] for name in batched}}
+            sets.append(values)
+        return sets
 
     def _feed(self, drawn: Mapping[Node, Array], number: int) -> dict[str, Array]:
         """Return given values by name, or random picks from these for other shapes and sets."""
-        stated, rng = (
-            self.sets[number % len(self.sets)],
-            np.random.default_rng(self.inputs.seed + number),
-        )
+        stated = self.sets[number % len(self.sets)]
+        rng = np.random.default_rng(self.inputs.seed + number)
         values = {node.name: value for node, value in drawn.items()}
-        for name, array in ((name, np.asarray(stated[name])) for name in values if name in stated):
-            like = values[name]
+        for name, like in values.items():
+            if name not in stated:
+                continue
+            array = np.asarray(stated[name])
             is_own = array.shape == like.shape and number < len(self.sets)
-            values[name] = (array if is_own else rng.choice(array.ravel(), like.shape)).astype(
-                like.dtype
-            )
+            if not is_own:
+                array = rng.choice(array.ravel(), like.shape)
+            values[name] = array.astype(like.dtype)
         return values
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
@@ -308,16 +307,17 @@ class _Trial:
         """Compare batches of other sizes with ``runs`` of single samples; return their sizes."""
         if self.batch is None:
             return ()
-        if len({tuple(output.shape for output in run) for run in runs}) > 1:
+        shapes = {tuple(output.shape for output in run) for run in runs}
+        if len(shapes) > 1:
             hint = "write it without a proof with `verify=False`"
             message = (
                 "outputs have different shapes for different samples, so nothing can be proved"
             )
             raise RefusedError(Fault(message, hint=hint))
-        wanted = [
-            np.concatenate([self._split(run[i], i, self.per_run) for run in runs])
-            for i in range(len(self.names))
-        ]
+        wanted: list[Array] = []
+        for place in range(len(self.names)):
+            samples = [self._split(run[place], place, self.per_run) for run in runs]
+            wanted.append(np.concatenate(samples))
         self.tells_apart |= any(not np.array_equal(rows[0], rows[-1]) for rows in wanted)
         count = len(drawn) * self.per_run
         # The file's size is proved. `count` is last: its outputs are used below.
@@ -329,9 +329,9 @@ class _Trial:
         # Exchange all samples but the first or the last: neither a later nor an earlier one may
         # matter.
         for kept in (0, count - 1):
-            moved = self._run_rows(
-                drawn, [row if row == kept else (row + 1) % count for row in range(count)], wanted
-            )
+            order = [(row + 1) % count for row in range(count)]
+            order[kept] = kept
+            moved = self._run_rows(drawn, order, wanted)
             for name, a, b in zip(self.names, moved, whole, strict=True):
                 # Bit for bit: only other samples have changed.
                 if not np.array_equal(a[kept], b[kept], equal_nan=a.dtype.kind == "f"):
@@ -351,12 +351,12 @@ class _Trial:
         outputs = self._run(feeds, {self.batch.name: len(rows)})
         parts = [self._split(output, place, len(rows)) for place, output in enumerate(outputs)]
         for name, part, whole in zip(self.names, parts, wanted, strict=True):
-            result = compare_values(part, expected := whole[list(rows)], self.tolerance)
+            expected = whole[list(rows)]
+            result = compare_values(part, expected, self.tolerance)
             if not result:
                 text = describe_difference(result)
-                raise self._disprove(
-                    f"{name!r} of {format_count(len(rows), 'sample')} differs from the original's: {text}"
-                )
+                count = format_count(len(rows), "sample")
+                raise self._disprove(f"{name!r} of {count} differs from the original's: {text}")
             self.max_abs = max(self.max_abs, result.max_abs)
             self.of_largest = max(self.of_largest, find_share(result, expected) or 0.0)
         return parts
@@ -366,13 +366,13 @@ class _Trial:
         assert self.batch is not None
         for number, axis in enumerate(self.rewrite.outputs[place]):
             if self.batch.name in axis:
-                before, after = (
-                    axis[: axis.index(self.batch.name)],
-                    axis[axis.index(self.batch.name) + 1 :],
-                )
-                known = multiply_numbers(after if list_names(before) else before)
+                position = axis.index(self.batch.name)
+                before, after = axis[:position], axis[position + 1 :]
+                # The factors on one side have numbers; the size of the other side follows.
+                is_last = bool(list_names(before))
+                known = multiply_numbers(after if is_last else before)
                 rest = output.shape[number] // (count * known) if known else 0
-                sizes = (rest, count, known) if list_names(before) else (known, count, rest)
+                sizes = (rest, count, known) if is_last else (known, count, rest)
                 shape = (*output.shape[:number], *sizes, *output.shape[number + 1 :])
                 return np.moveaxis(output.reshape(shape), number + 1, 0)
         return np.broadcast_to(output, (count, *output.shape))

@@ -7,6 +7,7 @@ be equal bit for bit in onnxruntime.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -89,23 +90,23 @@ class ExportReport(Report, frozen=True, kw_only=True):
         outputs = self.outputs
         if not self:
             wrong = [output.reference for output in outputs if not output.comparison]
-            wrong += [name for branch in self.branches for name in _list_differing(branch)]
+            for branch in self.branches:
+                wrong += _list_differing(branch)
             first = f"; the first value that differs is {self.first}" if self.first else ""
             return f"NOT EQUAL in onnxruntime: {format_names(wrong)}{first}"
         largest = max(output.comparison.max_abs for output in outputs)
         worst = max(output.of_largest or 0.0 for output in outputs)
         rounds = self.model.rounds
-        count = format_count(len(rounds[0].outputs), "output") + (
-            f" at {len(rounds)} sizes" if len(rounds) > 1 else ""
-        )
+        count = format_count(len(rounds[0].outputs), "output")
+        if len(rounds) > 1:
+            count += f" at {len(rounds)} sizes"
         text = f"EQUAL in onnxruntime: {count}, max abs {largest:.3g}, {worst:.3g} of the largest value"
         branches = ", ".join(branch.branch for branch in self.branches)
-        text += f"; bit for bit in the branches {branches}" if branches else ""
-        return (
-            f"{text}; {format_names(self.by_inputs)} on the model's own inputs"
-            if self.by_inputs
-            else text
-        )
+        if branches:
+            text += f"; bit for bit in the branches {branches}"
+        if self.by_inputs:
+            text += f"; {format_names(self.by_inputs)} on the model's own inputs"
+        return text
 
     def describe(self) -> dict[str, Any]:
         """Return an object for the JSON of ``export``."""
@@ -139,12 +140,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
 
 def _list_differing(branch: BranchReport) -> list[str]:
-    return [
-        output.output
-        for values in branch.rounds
-        for output in values.outputs
-        if not output.comparison
-    ]
+    return [output.output for output in branch.outputs if not output.comparison]
 
 
 def prove_export(
@@ -207,15 +203,16 @@ def _prepare(
 ) -> Prepared:
     static, variables = part.static, list(part.static.part.variables())
     types = {node.name: static.inference.types[node][0] for node in variables}
-    own = {
-        name: convert_feed(name, array, types[name])
-        for name, array in feeds.items()
-        if name in types
-    }
+    own: dict[str, Array] = {}
+    for name, array in feeds.items():
+        if name in types:
+            own[name] = convert_feed(name, array, types[name])
     sizes: dict[str, set[tuple[int | None, ...]]] = {}
     for node in variables:
-        if not static.roles[node].is_parameter and node.name not in own:
-            sizes.setdefault(node.name, set()).add(tuple(static.inference.shapes[node][0] or ()))
+        is_drawn = not static.roles[node].is_parameter and node.name not in own
+        if is_drawn:
+            shape = static.inference.shapes[node][0]
+            sizes.setdefault(node.name, set()).add(tuple(shape or ()))
     # Labels of one name may differ in shape; these shapes follow from the inputs.
     shapes = {name: shape for name, (shape, *others) in sizes.items() if not others}
     draw = DrawOptions(options.inputs.seed)
@@ -249,12 +246,11 @@ class _StagedPart:
 
     def open(self, values: Mapping[Node, Array]) -> _StagedRunner:
         """Run the model on the graph's inputs, in the model's dtypes."""
-        by_name = {self.names[node, 0]: value for node, value in values.items()}
-        own = {
-            self._variables[name]: x.astype(self.stated[name].parts[0])
-            for name, x in by_name.items()
-            if name in self.stated
-        }
+        own: dict[Node, Array] = {}
+        for node, value in values.items():
+            name = self.names[node, 0]
+            if name in self.stated:
+                own[self._variables[name]] = value.astype(self.stated[name].parts[0])
         return _StagedRunner(self, own)
 
 
@@ -266,10 +262,8 @@ class _StagedRunner(ComputationRunner):
         self._part = part
 
     def run(self) -> Sequence[Any]:
-        types = [
-            self._part.static.inference.types[entry.node][entry.index]
-            for entry in self._part.static.part.heads
-        ]
+        static = self._part.static
+        types = [static.inference.types[entry.node][entry.index] for entry in static.part.heads]
         return [convert_feed("", x, dtype) for x, dtype in zip(super().run(), types, strict=True)]
 
     def watch(self, look: Look) -> None:
@@ -295,12 +289,8 @@ def judge_by_inputs(
     """
     part = ready.part
     ordering = [node for node in part.nodes if canonical(node.op) in _ORDERING]
-    read = {
-        (entry.node, entry.index)
-        for node in ordering
-        for entry in node.inputs
-        if not entry.node.is_variable
-    }
+    operands = chain(*(node.inputs for node in ordering))
+    read = {(entry.node, entry.index) for entry in operands if not entry.node.is_variable}
     inner: dict[Place, Any] = {}
 
     def keep(node: Node, index: int, value: Any) -> None:
@@ -317,8 +307,10 @@ def judge_by_inputs(
     variables = find_format(part).editing.make_inputs(part, names)
 
     def redirect(entry: Entry, user: Node) -> Entry | None:
-        variable = variables.get((entry.node, entry.index)) if user in ordering else None
-        return None if variable is None else Entry(variable)
+        place = entry.node, entry.index
+        if user in ordering and place in variables:
+            return Entry(variables[place])
+        return None
 
     images = rebuild(part.nodes, redirect=redirect)
     entries = (*part.heads, *(Entry(*place) for place in inner))
@@ -331,17 +323,12 @@ def judge_by_inputs(
     computation = open_computation(
         msgspec.structs.replace(source, graph=graph), as_input=[*options.as_input, *names.values()]
     )
-    reference = ComputationRunner(
-        computation, {**ready.values, **{variables[place]: inner[place] for place in inner}}
-    )
+    fed = {variables[place]: value for place, value in inner.items()}
+    reference = ComputationRunner(computation, {**ready.values, **fed})
+    record = RecordRunner("the model", [*runner.run(), *inner.values()])
     pairs = [(output.reference, output.output) for output in values.outputs]
-    pairs += [(place[0].name, place[0].name) for place in inner]
-    judged = compare_runs(
-        pairs,
-        reference,
-        RecordRunner("the model", [*runner.run(), *inner.values()]),
-        options.tolerance,
-    )
+    pairs += [(node.name, node.name) for node, _ in inner]
+    judged = compare_runs(pairs, reference, record, options.tolerance)
     if not judged:
         return values, []
     judged = msgspec.structs.replace(judged, outputs=judged.outputs[: len(values.outputs)])
@@ -367,13 +354,8 @@ def _prove_branches(
             for a, b in zip(pair.left, pair.right, strict=True)
         ]
         values = compare_runs(outputs, left, right, EXACT)
-        yield BranchReport(
-            pair.reference or "(original)",
-            pair.label,
-            (value_stage([values]),),
-            (values,),
-            tolerance=EXACT,
-        )
+        reference, stages = pair.reference or "(original)", (value_stage([values]),)
+        yield BranchReport(reference, pair.label, stages, (values,), tolerance=EXACT)
 
 
 def _find_branches(
@@ -395,9 +377,6 @@ def _find_branches(
             owned, lambda node: static.roles[node].kind is Kind.AUXILIARY, records, records
         )
         is_twin = pairing and all(parameter.how in ("tied", "equal") for parameter in compared)
-        if is_twin and all(
-            inputs[a].shape == inputs[b].shape
-            for a, b in pairing.pairs
-            if a in inputs and b in inputs
-        ):
+        fed = [(inputs[a], inputs[b]) for a, b in pairing.pairs if a in inputs and b in inputs]
+        if is_twin and all(value.shape == other.shape for value, other in fed):
             yield pair, pairing

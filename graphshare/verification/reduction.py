@@ -12,6 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -80,23 +81,21 @@ class Parts(Struct, frozen=True, eq=False):
 
     def find_values(self, side: int) -> dict[Place, Array]:
         """Return a side's starting values by place, in its dtypes."""
-        nodes = self.list_nodes(side)
-        reached = {get_place(e) for node in nodes for e in node.inputs} | {
-            get_place(self.end[side])
-        }
-        values = {
-            place: self.values[name]
-            for place, name in self.starts[side].items()
-            if place in reached
-        }
-        return {p: cast_value(x, self.dtypes.get(p)) if side else x for p, x in values.items()}
+        starts, end = self.starts[side], get_place(self.end[side])
+        operands = chain(*(node.inputs for node in self.list_nodes(side)))
+        reached = {end, *map(get_place, operands)}
+        values = {place: self.values[name] for place, name in starts.items() if place in reached}
+        if not side:
+            return values
+        return {place: cast_value(x, self.dtypes.get(place)) for place, x in values.items()}
 
     def list_shared(self) -> list[str]:
         """Name the values that both sides start from."""
         left, right = (
             {self.starts[side][place] for place in self.find_values(side)} for side in (0, 1)
         )
-        return [name for name in self.values if name in left & right]
+        shared = left & right
+        return [name for name in self.values if name in shared]
 
     def start_at(self, a: Entry, b: Entry, value: Array, dtype: str) -> Parts:
         """Start both sides at ``a`` on the left and ``b`` on the right, as one value."""
@@ -108,20 +107,15 @@ class Parts(Struct, frozen=True, eq=False):
 
     def free_names(self) -> Parts:
         """Rename starts that have the name of a remaining operator."""
-        nodes = [node for side in (0, 1) for node in self.list_nodes(side)]
         # Starts are named after the original's values, whose operators the other side may keep.
-        taken = [
-            *dict.fromkeys(name for node in nodes for name in (node.name, *node.details.outputs))
-        ]
-        names = dict(
-            zip(self.values, unique_names([*taken, *self.values])[len(taken) :], strict=True)
-        )
+        taken: dict[str, None] = {}
+        for node in chain(self.list_nodes(0), self.list_nodes(1)):
+            taken |= dict.fromkeys((node.name, *node.details.outputs))
+        own_names = unique_names([*taken, *self.values])[len(taken) :]
+        names = dict(zip(self.values, own_names, strict=True))
         starts = [{place: names[name] for place, name in side.items()} for side in self.starts]
-        return replace(
-            self,
-            starts=tuple(starts),
-            values={names[name]: value for name, value in self.values.items()},
-        )
+        values = {names[name]: value for name, value in self.values.items()}
+        return replace(self, starts=tuple(starts), values=values)
 
 
 class Reducer:
@@ -142,18 +136,18 @@ class Reducer:
         plan, cone, feeds = self._departure.plan, self._departure.cone, self._departure.feeds
         sources = self._find_sources()
         named = self._name_sources([*sources[0].values(), *sources[1].values()])
-        starts = [
-            {place: named[get_place(e)] for place, e in side.items() if get_place(e) in named}
-            for side in sources
-        ]
+        starts: tuple[dict[Place, tuple[str, Any]], dict[Place, tuple[str, Any]]] = {}, {}
+        for own, side in zip(starts, sources, strict=True):
+            for place, source in side.items():
+                if get_place(source) in named:
+                    own[place] = named[get_place(source)]
         name_input = self._departure.planner.sides[1].name_input
-        variables = {
-            e.node: name_input(e.node) for node in cone.right for e in node.inputs if not e.node.op
-        }
-        starts[1].update(
-            {(node, 0): (name, feeds[name]) for node, name in variables.items() if name in feeds}
-        )
-        values = dict(start for side in starts for start in side.values())
+        for operand in chain(*(node.inputs for node in cone.right)):
+            if not operand.node.op:
+                name = name_input(operand.node)
+                if name in feeds:
+                    starts[1][operand.node, 0] = name, feeds[name]
+        values = dict([*starts[0].values(), *starts[1].values()])
         left, right = ({place: name for place, (name, _) in side.items()} for side in starts)
         dtypes = {
             place: plan.find_dtype(entry) for place, (entry, _) in plan.list_sources(cone).items()
@@ -164,13 +158,10 @@ class Reducer:
         plan, cone = self._departure.plan, self._departure.cone
         # Values that the left side reads are starts: a part runs by itself.
         own = set(cone.left)
-        edges = [
-            e
-            for node in cone.left
-            for e in node.inputs
-            if e.node not in own and plan.left.key(e)[0] != "constant"
-        ]
-        left = {get_place(e): plan.sources.get(plan.left.of(e), e) for e in edges}
+        left: dict[Place, Entry] = {}
+        for e in chain(*(node.inputs for node in cone.left)):
+            if e.node not in own and plan.left.key(e)[0] != "constant":
+                left[get_place(e)] = plan.sources.get(plan.left.of(e), e)
         return left, {place: source for place, (_, source) in plan.list_sources(cone).items()}
 
     def _name_sources(self, sources: Iterable[Entry]) -> dict[Place, tuple[str, Any]]:
@@ -185,7 +176,8 @@ class Reducer:
         names = unique_names([output_name(e) for e in computed.values()])
         fed = {place: value for place, (_, value) in inputs.items()}
         values = compute_part(self.models[0], list(computed.values()), fed) if computed else []
-        return {**inputs, **dict(zip(computed, zip(names, values, strict=True), strict=True))}
+        starts = zip(names, values, strict=True)
+        return {**inputs, **dict(zip(computed, starts, strict=True))}
 
     def _list_smaller(self, parts: Parts) -> Iterator[Parts]:
         """Yield parts with fewer operators, the smallest first."""
@@ -202,37 +194,31 @@ class Reducer:
             for b, value in reversed(inner[1].values()):
                 if self._is_same(value, wanted):
                     yield parts.start_at(a, b, wanted, name_dtype(value))
-        starts = [
-            {p: (Entry(*p), x) for p, x in parts.find_values(side).items()} for side in (0, 1)
-        ]
-        yield from self._list_earlier(parts, [{**starts[side], **inner[side]} for side in (0, 1)])
+        known: list[_Inner] = []
+        for side, computed in enumerate(inner):
+            starts = {p: (Entry(*p), x) for p, x in parts.find_values(side).items()}
+            known.append({**starts, **computed})
+        yield from self._list_earlier(parts, known)
 
     def _list_earlier(self, parts: Parts, inner: Sequence[_Inner]) -> Iterator[Parts]:
         """Yield parts that end at earlier differences, if the operators after these do the same."""
         for b, value in inner[1].values():
             for a, wanted in inner[0].values():
-                are_arrays = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
-                is_like = are_arrays and (wanted.shape, wanted.dtype.kind) == (
-                    value.shape,
-                    value.dtype.kind,
-                )
+                if not _are_alike(value, wanted):
+                    continue
+                after = parts.start_at(a, b, wanted, name_dtype(value))
                 # `is True`: None (a side cannot be computed) proves nothing.
-                if (
-                    is_like
-                    and self._compare(parts.start_at(a, b, wanted, name_dtype(value))) is True
-                ):
+                if self._compare(after) is True:
                     yield replace(parts, end=(a, b))
 
     def _compute_inner(
         self, parts: Parts, side: int, nodes: Sequence[Node]
     ) -> dict[Place, tuple[Entry, Any]]:
-        entries = {get_place(e): e for node in nodes for e in visible_outputs(node)}
         # The end departs, and the starts are equal.
         left_out = {get_place(parts.end[side]), *parts.starts[side]}
-        entries = {place: e for place, e in entries.items() if place not in left_out}
-        values = zip(
-            entries.values(), self._compute(parts, side, list(entries.values())), strict=True
-        )
+        outputs = chain(*map(visible_outputs, nodes))
+        entries = [entry for entry in outputs if get_place(entry) not in left_out]
+        values = zip(entries, self._compute(parts, side, entries), strict=True)
         return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
 
     def _compare(self, parts: Parts) -> bool | None:
@@ -252,6 +238,13 @@ class Reducer:
         return compute_part(self.models[side], targets, parts.find_values(side)) if targets else []
 
 
+def _are_alike(value: Any, wanted: Any) -> bool:
+    """Whether both values are arrays of one shape, of numbers of one kind."""
+    if not isinstance(value, np.ndarray) or not isinstance(wanted, np.ndarray):
+        return False
+    return (value.shape, value.dtype.kind) == (wanted.shape, wanted.dtype.kind)
+
+
 _STEMS = ("original", "rewrite")
 _INPUTS, _PAGE = "inputs.npz", "README.md"
 _HEAD = (
@@ -267,15 +260,13 @@ a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a
 def refuse_folder(folder: str) -> None:
     """Reject a folder with links or foreign files. Raises RefusedError, or OutputError."""
     try:
-        names = (
-            sorted(set(list_names(folder)).difference(list_temporaries(folder)))
-            if is_folder(folder)
-            else []
-        )
+        names: list[str] = []
+        if is_folder(folder):
+            names = sorted(set(list_names(folder)).difference(list_temporaries(folder)))
         refuse_links(folder, [join(folder, name) for name in names])
-        others = [name for name in names if not re.fullmatch(_OWN, name)] or (
-            [] if _has_page(folder) else names
-        )
+        others = [name for name in names if not re.fullmatch(_OWN, name)]
+        if not others and not _has_page(folder):
+            others = names
     except OSError as error:
         raise output_error(error, folder) from error
     if others:
@@ -329,12 +320,10 @@ def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOp
         )
         shapes = {name: array.shape for name, array in inputs.items()}
         files = tuple(join(folder, name) for name in (*sorted(os.listdir(scratch)), _PAGE))
-        reduction = Reduction(
-            files, operators, others, shapes, _make_command(folder, names, options), verdict
-        )
-        page = _format_page(
-            reduction, [model.where for model in models], _list_commands(models, names, options)
-        )
+        command = _make_command(folder, names, options)
+        reduction = Reduction(files, operators, others, shapes, command, verdict)
+        commands = _list_commands(models, names, options)
+        page = _format_page(reduction, [model.where for model in models], commands)
         with open(os.path.join(scratch, _PAGE), "wb") as file:
             file.write(page.encode())
         _place_files(scratch, folder, files, models)
@@ -354,7 +343,8 @@ def _find_parts(
     if parts is None:
         raise _refuse(_HIDDEN, folder, report)
     parts = parts.free_names()
-    if unwritable := [name for name, value in parts.values.items() if not is_recordable(value)]:
+    unwritable = [name for name, value in parts.values.items() if not is_recordable(value)]
+    if unwritable:
         message = (
             f"the smallest parts start from what no file of arrays of numbers can hold: "
             f"{format_names(unwritable)}"
@@ -411,7 +401,8 @@ def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> s
         ("--atol", chosen.atol, usual.atol),
         ("--rtol", chosen.rtol, usual.rtol),
     ):
-        words += [option, repr(value)] if value != default else []
+        if value != default:
+            words += [option, repr(value)]
     return quote_shell(*words)
 
 
@@ -438,7 +429,6 @@ def _format_page(reduction: Reduction, sources: Sequence[str], commands: Iterabl
         f"{quote_markdown(name)} {format_dims(shape)}" for name, shape in reduction.inputs.items()
     )
     lines += [f"- {_INPUTS}: {shapes or 'none'}", "", "Run in this folder:"]
-    return (
-        "\n".join([*lines, *(line for command in commands for line in ("", f"    {command}"))])
-        + "\n"
-    )
+    for command in commands:
+        lines += ["", f"    {command}"]
+    return "\n".join(lines) + "\n"
