@@ -28,31 +28,27 @@ _RULES = {
 
 def list_failures(report: Report) -> list[Fault]:
     """Return the differences of a report as faults."""
-    return [
-        Fault(f"{stage.name} of {branch.branch}: {detail}")
-        for branch, stage in report.list_stages("fails", "unknown")
-        for detail in stage.details or (stage.summary,)
-    ] or [Fault(report.verdict)]
+    faults: list[Fault] = []
+    for branch, stage in report.list_stages("fails", "unknown"):
+        place = f"{stage.name} of {branch.branch}"
+        faults += [Fault(f"{place}: {detail}") for detail in stage.details or (stage.summary,)]
+    return faults or [Fault(report.verdict)]
 
 
 def make_report(report: Report, where: str, command: str = "verify") -> FindingsReport:
     """Return the report of the proof for the graph file ``where``, the verdict last."""
-    failures = [
-        (
-            stage.name,
-            "\n".join((f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)),
-            Level.ERROR,
-        )
-        for branch in report.branches
-        for stage in branch.stages
-        if stage.verdict in ("fails", "unknown")
-    ]
+
+    def make_finding(stage: str, message: str, level: Level = Level.ERROR) -> Finding:
+        return Finding(code=_RULES[stage].code, level=level, message=message, where=where)
+
+    findings: list[Finding] = []
+    for branch in report.branches:
+        for stage in branch.stages:
+            if stage.verdict in ("fails", "unknown"):
+                first = f"{stage.name} of {branch.branch}: {stage.summary}"
+                findings.append(make_finding(stage.name, "\n".join((first, *stage.details))))
     # A verdict that holds is only a note.
-    verdict = ("verdict", report.verdict, Level.NOTE if report else Level.ERROR)
-    findings = tuple(
-        Finding(code=_RULES[name].code, level=level, message=message, where=where)
-        for name, message, level in (*failures, verdict)
-    )
+    findings.append(make_finding("verdict", report.verdict, Level.NOTE if report else Level.ERROR))
     return FindingsReport(
-        command=command, files=(where,), findings=findings, rules=tuple(_RULES.values())
+        command=command, files=(where,), findings=tuple(findings), rules=tuple(_RULES.values())
     )

@@ -51,11 +51,10 @@ def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
     heads = list(graph.heads)
     types = find_format(graph).types.find_types(graph, heads)
     names = unique_names([output_name(head) for head in heads])
-    stated = [
-        types[head.node, head.index].parts if (head.node, head.index) in types else _UNKNOWN
-        for head in heads
-    ]
-    outputs: Declared = dict(zip(names, stated, strict=True))
+    outputs: Declared = {}
+    for name, head in zip(names, heads, strict=True):
+        place = head.node, head.index
+        outputs[name] = types[place].parts if place in types else _UNKNOWN
     reader = _SetReader(graph, outputs)
     sets = reader.read_folder(folder) if is_folder(folder) else []
     if len(sets) > 1:
@@ -112,16 +111,12 @@ class _SetReader:
         for path in _list(folder):
             stem, ending = os.path.splitext(os.path.basename(path))
             number = _VALUE.fullmatch(stem) if ending == ".pb" else None
-            if ending not in (".npz", ".npy") and (
-                number is None or (not self._sides[number[1]] and number[1] == "output")
-            ):
+            # Outputs are read only if some are wanted.
+            is_value = number is not None and (number[1] == "input" or bool(self._sides["output"]))
+            if ending not in (".npz", ".npy") and not is_value:
                 continue
             try:
-                values = (
-                    read_arrays(path)
-                    if number is None
-                    else self._read_value(path, number[1], int(number[2]))
-                )
+                values = read_arrays(path) if number is None else self._read_value(path, number)
             except GraphshareError as error:
                 self.faults += error.faults
                 continue
@@ -132,23 +127,21 @@ class _SetReader:
                 sets.append(values)
                 continue
             # An input that is also an output may be recorded as both.
-            for name in values.keys() & own.keys() - (
-                self._sides["output"].keys() & self.inputs.keys()
-            ):
-                self.faults.append(
-                    Fault(f"input {name!r} is in {places[name]} too", where=path, hint=_ONE)
-                )
+            on_both_sides = self._sides["output"].keys() & self.inputs.keys()
+            for name in values.keys() & own.keys() - on_both_sides:
+                message = f"input {name!r} is in {places[name]} too"
+                self.faults.append(Fault(message, where=path, hint=_ONE))
             places.update(dict.fromkeys(values, os.path.basename(path)))
             own |= values
         return [*sets, own] if own else sets
 
-    def _read_value(self, path: str, side: str, place: int) -> dict[str, Any]:
-        """Return a file's value by its own name if the model has it, else by the one at ``place``."""
+    def _read_value(self, path: str, number: re.Match[str]) -> dict[str, Any]:
+        """Return a file's value by its own name if the model has it, else by that of its number."""
+        side, place = number[1], int(number[2])
         declared = self._sides[side]
-        kinds = {
-            name: text if (text := stated[0] or "").startswith(NESTED) else ""
-            for name, stated in declared.items()
-        }
+        kinds: dict[str, str] = {}
+        for name, (dtype, _) in declared.items():
+            kinds[name] = dtype if dtype is not None and dtype.startswith(NESTED) else ""
         # Test data often has no names; then the file's number counts.
         at_place = next(iter(list(declared)[place:]), "")
         by_kind: dict[str, tuple[str, Any]] = {}
@@ -159,7 +152,10 @@ class _SetReader:
                 if kinds.get(name) == kind:
                     return {name: value}
         kind = kinds.get(at_place, "")
-        return {at_place: (by_kind[kind] if kind in by_kind else read_value(path, kind))[1]}
+        if kind not in by_kind:
+            by_kind[kind] = read_value(path, kind)
+        _, value = by_kind[kind]
+        return {at_place: value}
 
 
 def _list(folder: str) -> list[str]:
@@ -179,18 +175,18 @@ def _find_misfits(
         yield Fault(
             f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known)
         )
+    if not isinstance(value, np.ndarray):
+        return
     dtype, shape = declared.get(name, _UNKNOWN)
     # Values of nested types, such as "sequence of float32", were read as declared.
-    if isinstance(value, np.ndarray) and dtype is not None and " of " not in dtype:
+    if dtype is not None and " of " not in dtype:
         if has_bytes_of(value, dtype):
             value = value.view(find_numpy_dtype(dtype))
         own = "string" if value.dtype.kind == "O" else name_dtype(value.dtype)
         # numpy files widen dtypes that numpy lacks.
-        if own != dtype and not (dtype in NARROW and own == name_wide(dtype)):
+        is_widened = dtype in NARROW and own == name_wide(dtype)
+        if own != dtype and not is_widened:
             yield Fault(f"input {name!r} is {own}, but the model declares {dtype}", where=where)
-    if isinstance(value, np.ndarray) and shape is not None and not fits_sizes(value.shape, shape):
-        size = format_declared(value.shape)
-        yield Fault(
-            f"input {name!r} is {size}, but the model declares {format_declared(shape)}",
-            where=where,
-        )
+    if shape is not None and not fits_sizes(value.shape, shape):
+        sizes, wanted = format_declared(value.shape), format_declared(shape)
+        yield Fault(f"input {name!r} is {sizes}, but the model declares {wanted}", where=where)

@@ -23,17 +23,15 @@ def measure_types(
     model: Checkpoint, entries: Sequence[Entry]
 ) -> dict[Place, tuple[str, Dimensions]]:
     """Return tensors' dtypes and open shapes on drawn inputs; none if the model cannot be computed."""
-    tensors = (
-        (place, value)
-        for place, value in measure_values(model, entries).items()
-        if isinstance(value, np.ndarray)
-    )
-    named = (
-        (place, "string" if value.dtype.kind in "OU" else value.dtype.name, value.ndim)
-        for place, value in tensors
-    )
-    # Sizes may differ for other inputs.
-    return {place: (dtype, [None] * rank) for place, dtype, rank in named if dtype in DTYPE_CODES}
+    types: dict[Place, tuple[str, Dimensions]] = {}
+    for place, value in measure_values(model, entries).items():
+        if not isinstance(value, np.ndarray):
+            continue
+        dtype = "string" if value.dtype.kind in "OU" else value.dtype.name
+        if dtype in DTYPE_CODES:
+            # Sizes may differ for other inputs.
+            types[place] = dtype, [None] * value.ndim
+    return types
 
 
 def measure_constants(model: Checkpoint, entries: Sequence[Entry]) -> dict[Node, Tensor]:
@@ -44,13 +42,12 @@ def measure_constants(model: Checkpoint, entries: Sequence[Entry]) -> dict[Node,
         for (node, _), value in values.items()
         if isinstance(value, (np.ndarray, np.generic))
     }
-    return {
-        node: Tensor(
-            array.dtype.name, array.shape, array.astype(array.dtype.newbyteorder("<")).tobytes()
-        )
-        for node, array in arrays.items()
-        if array.dtype.kind in "biuf" and array.nbytes <= _LARGEST
-    }
+    constants: dict[Node, Tensor] = {}
+    for node, array in arrays.items():
+        if array.dtype.kind in "biuf" and array.nbytes <= _LARGEST:
+            data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+            constants[node] = Tensor(array.dtype.name, array.shape, data)
+    return constants
 
 
 def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, Any]:
@@ -63,6 +60,9 @@ def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, A
         if is_chosen_limit(error):
             raise
         # One operator unknown to onnxruntime must not hide the others.
-        parts = [measure_values(model, [entry]) for entry in entries] if len(entries) > 1 else []
-        return {place: value for part in parts for place, value in part.items()}
+        measured: dict[Place, Any] = {}
+        if len(entries) > 1:
+            for entry in entries:
+                measured |= measure_values(model, [entry])
+        return measured
     return {(entry.node, entry.index): value for entry, value in zip(entries, outputs, strict=True)}

@@ -412,9 +412,9 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
 
 def _summarize(runs: Sequence[Sequence[OutputComparison | InnerComparison]], noun: str) -> str:
     compared = [[output.comparison for output in run] for run in runs if run]
-    identical = sum(
-        all(comparison.identical for comparison in each) for each in zip(*compared, strict=False)
-    )
+    identical = 0
+    for in_all_runs in zip(*compared, strict=False):
+        identical += all(comparison.identical for comparison in in_all_runs)
     worst = max(comparison.max_abs for comparison in chain(*compared))
     count = f"{format_count(len(compared[0]), noun)} compared"
     if len(compared) > 1:
@@ -438,7 +438,9 @@ def _name_owners(rounds: Sequence[Values], mark: str) -> str:
     owners = dict.fromkeys(
         values.sizes_of or "the original" for values in rounds if values.sizes_of is not None
     )
-    return f"{mark} at the sizes of {' and of '.join(owners)}" if owners else ""
+    if not owners:
+        return ""
+    return f"{mark} at the sizes of {' and of '.join(owners)}"
 
 
 def describe_difference(comparison: Comparison) -> str:
@@ -453,20 +455,20 @@ def describe_difference(comparison: Comparison) -> str:
 def training_stage(training: Training, *, expect_tied: bool) -> Stage:
     """Return stage 4: which parameters stay equal when both branches are trained."""
     counts = Counter(pair.fate for pair in training.pairs if not pair.auxiliary)
-    parts = [
-        f"{counts[fate]} {words}"
-        for fate, words in _FATES.items()
-        if counts[fate] or fate == "tied"
-    ]
-    details = [
-        f"{o.reference} and {o.output} differ after a step on equal inputs: {o.comparison.reason}, "
-        f"max abs {o.comparison.max_abs:.3g}"
-        for o in training.outputs
-        if not o.comparison
-    ]
+    parts: list[str] = []
+    for fate, words in _FATES.items():
+        if counts[fate] or fate == "tied":
+            parts.append(f"{counts[fate]} {words}")
+    details: list[str] = []
     for o in training.outputs:
-        means = f"mean {o.before:.9g} before, {o.after:.9g} after; {o.output}: {o.twin_before:.9g}, {o.twin_after:.9g}"
-        details.append(f"{o.reference}: {means}")
+        if not o.comparison:
+            difference = f"{o.comparison.reason}, max abs {o.comparison.max_abs:.3g}"
+            both = f"{o.reference} and {o.output}"
+            details.append(f"{both} differ after a step on equal inputs: {difference}")
+    for o in training.outputs:
+        means = f"mean {o.before:.9g} before, {o.after:.9g} after"
+        twin_means = f"{o.twin_before:.9g}, {o.twin_after:.9g}"
+        details.append(f"{o.reference}: {means}; {o.output}: {twin_means}")
     drifting = [_describe_drift(pair) for pair in training.pairs if pair.fate == "drifts"]
     details += drifting[:_LISTED]
     if len(drifting) > _LISTED:

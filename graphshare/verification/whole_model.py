@@ -13,6 +13,7 @@ from graphshare.errors import DisprovedError, Fault, GraphshareError
 from graphshare.execute.backends.backend import Computation, open_computation
 from graphshare.files.open_source import reopen_source
 from graphshare.formats.model_format import Operation, find_format
+from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
@@ -25,6 +26,7 @@ from graphshare.verification.comparison import (
     compare_values,
     tolerate_export,
 )
+from graphshare.verification.inputs import choose_own
 from graphshare.verification.model_comparison import weigh_models
 from graphshare.verification.report import value_stage
 from graphshare.verification.runners import ComputationRunner
@@ -110,22 +112,16 @@ def prove_folding(
         weighed = weigh_models(source, folded)
     except GraphshareError as error:
         _explain_failure(error, source)
-    unlike = (
-        []
-        if weighed is None
-        else [
-            f"{region.ends[0][0]}: {region.unlike}" for region in weighed.regions if region.unlike
-        ]
-    )
+    regions = () if weighed is None else weighed.regions
+    unlike = [f"{region.ends[0][0]}: {region.unlike}" for region in regions if region.unlike]
     if unlike and tolerance is None:
         _refuse_changed(source)
         raise DisprovedError([Fault(text, where=source.where, hint=_REPORT_IT) for text in unlike])
     # A chosen tolerance also allows more than rounding, but not silently.
     notes = [f"more than rounding, which `tolerance` allows: {text}" for text in unlike]
     if weighed is not None and not unlike:
-        report = replace(
-            report, by_weights=max((region.steps or 0.0 for region in weighed.regions), default=0.0)
-        )
+        steps = max((region.steps or 0.0 for region in regions), default=0.0)
+        report = replace(report, by_weights=steps)
     folded = replace(folded, report=report, notes=(*folded.notes, *notes))
     if find_format(source.graph).supports(Operation.FOLD_VALUES):
         return _compare_folding(folded, source, dtypes, tolerance)
@@ -149,22 +145,18 @@ def _compare_folding(
     assert isinstance(report, Folding)
     norms = dict.fromkeys(name for one in report.folded for name in one.norms)
     try:
-        values = _run_both(
-            [_open_with_inner(model, norms) for model in (source, folded)],
-            _tolerate_folding(dtypes, tolerance),
-        )
+        opened = [_open_with_inner(model, norms) for model in (source, folded)]
+        values = _run_both(opened, _tolerate_folding(dtypes, tolerance))
     except GraphshareError as error:
         reason = _explain_failure(error, source)
         known = "not proved" if report.by_weights is None else "proved by weights alone"
-        return replace(
-            folded, notes=(*folded.notes, f"{known}, as the models were not computed: {reason}")
-        )
+        note = f"{known}, as the models were not computed: {reason}"
+        return replace(folded, notes=(*folded.notes, note))
     if not values:
         _refuse_changed(source)
         hint = "nothing was written; `tolerance` allows a larger difference"
-        raise DisprovedError(
-            [Fault(text, where=source.where, hint=hint) for text in value_stage([values]).details]
-        )
+        details = value_stage([values]).details
+        raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in details])
     relative = [
         output.of_largest
         for output in values.outputs
@@ -172,19 +164,15 @@ def _compare_folding(
     ]
     count = len(source.graph.heads)
     largest = max(output.comparison.max_abs for output in values.outputs[:count])
-    return replace(
-        folded,
-        report=replace(
-            report, proof=FoldingProof(count, largest, len(norms), max(relative, default=None))
-        ),
-    )
+    proof = FoldingProof(count, largest, len(norms), max(relative, default=None))
+    return replace(folded, report=replace(report, proof=proof))
 
 
 def _run_both(computations: Sequence[Computation], tolerance: Tolerance) -> Values:
     before, after = computations
     drawn = before.draw()
     by_name = {node.name: value for node, value in drawn.values.items()}
-    moved = {node: by_name[node.name] for node in after.graph.variables() if node.name in by_name}
+    moved = choose_own(after.graph.variables(), by_name)
     names = [(name, name) for name in map(output_name, before.graph.heads)]
     return compare_runs(
         names,
@@ -204,14 +192,16 @@ def _tolerate_folding(dtypes: Collection[str], tolerance: float | None) -> Toler
 
 def _refuse_changed(model: Checkpoint) -> None:
     """Raise InputError if a file has changed: onnxruntime reads external data itself."""
-    file = model.parameter_file
-    files = (
-        []
-        if file is None
-        else [file, *(record.origin.file for record in file.records if record.origin is not None)]
-    )
-    for each in {each.path: each for each in files if each is not None and each.identity}.values():
-        reopen_source(each.path, each.identity, each.held).close()
+    own = model.parameter_file
+    if own is None:
+        return
+    origins = (record.origin.file for record in own.records if record.origin is not None)
+    files: dict[str, ParameterFile] = {}
+    for file in (own, *origins):
+        if file is not None and file.identity:
+            files[file.path] = file
+    for file in files.values():
+        reopen_source(file.path, file.identity, file.held).close()
 
 
 def _open_with_inner(model: Checkpoint, names: Iterable[str]) -> Computation:
