@@ -281,19 +281,14 @@ def _compare_inner(
 
     def look(node: Node, index: int, value: Any) -> None:
         partner = partners.get(node)
-        if (
-            partner is None
-            or (partner, index) not in kept
-            or (to_first and compared and not compared[-1].comparison)
-        ):
+        if partner is None or (partner, index) not in kept:
+            return
+        if to_first and compared and not compared[-1].comparison:
             return
         # Popped to free memory during the second run.
         result = compare_values(value, kept.pop((partner, index)), tolerance)
-        compared.append(
-            InnerComparison(
-                reference.label(partner, index), node.name, node.operator_text, index, result
-            )
-        )
+        name = reference.label(partner, index)
+        compared.append(InnerComparison(name, node.name, node.operator_text, index, result))
 
     reference.watch(keep)
     runner.watch(look)
@@ -308,20 +303,26 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
         if isinstance(side, Refused):
             return _differ(f"one model alone does not compute it: {side.reason}")
     if isinstance(value, list) and isinstance(wanted, list):
-        if len(value) != len(wanted):
-            return _differ(f"sequences of {len(value)} and {len(wanted)}")
-        each = [compare_values(a, b, tolerance) for a, b in zip(value, wanted, strict=True)]
-        # The worst element stands for the sequence.
-        return next(
-            (c for c in each if not c),
-            max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME),
-        )
+        return _compare_sequences(value, wanted, tolerance)
     if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
         if "O" not in (value.dtype.kind, wanted.dtype.kind):
             return _compare_numbers(np.asarray(value), np.asarray(wanted), tolerance)
         if value.shape != wanted.shape:
             return _differ(f"shapes {value.shape} and {wanted.shape}")
     return _SAME if np.array_equal(value, wanted) else _differ("texts or kinds of values differ")
+
+
+def _compare_sequences(
+    values: Sequence[Any], wanted: Sequence[Any], tolerance: Tolerance
+) -> Comparison:
+    """Return the comparison of the worst element, which stands for the sequence."""
+    if len(values) != len(wanted):
+        return _differ(f"sequences of {len(values)} and {len(wanted)}")
+    each = [compare_values(a, b, tolerance) for a, b in zip(values, wanted, strict=True)]
+    for comparison in each:
+        if not comparison:
+            return comparison
+    return max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME)
 
 
 def _compare_numbers(value: Array, wanted: Array, tolerance: Tolerance) -> Comparison:
@@ -349,11 +350,10 @@ def find_share(comparison: Comparison, wanted: Any) -> float | None:
     """Return the distance relative to ``wanted``'s largest number, or None if unknown."""
     if not isinstance(wanted, _ARRAYS) or comparison.max_abs == _APART:
         return None
-    return (
-        comparison.max_abs / (find_largest(np.asarray(wanted)) or 1.0)
-        if comparison.max_abs
-        else 0.0
-    )
+    if not comparison.max_abs:
+        return 0.0
+    largest = find_largest(np.asarray(wanted)) or 1.0
+    return comparison.max_abs / largest
 
 
 def find_largest(array: Array) -> float:
@@ -361,15 +361,16 @@ def find_largest(array: Array) -> float:
     array = widen(array)
     if array.dtype.kind not in "fiub" or not array.size:
         return 0.0
+    is_float = array.dtype.kind == "f"
     # Converted first: the least integer's magnitude overflows in its own dtype.
-    finite = np.abs(
-        array[np.isfinite(array)] if array.dtype.kind == "f" else array.astype(np.float64)
-    )
-    return float(finite.max()) if finite.size else 0.0
+    finite = array[np.isfinite(array)] if is_float else array.astype(np.float64)
+    return float(np.abs(finite).max()) if finite.size else 0.0
 
 
 def describe_value(value: Any) -> tuple[tuple[int, ...], str]:
     """Return a value's shape and dtype, or a sequence's length."""
     if isinstance(value, _ARRAYS):
         return tuple(value.shape), name_dtype(value.dtype)
-    return ((len(value),), "sequence") if isinstance(value, list) else ((), type(value).__name__)
+    if isinstance(value, list):
+        return (len(value),), "sequence"
+    return (), type(value).__name__

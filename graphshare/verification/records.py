@@ -87,14 +87,17 @@ def compare_record(
             a kind are listed.
         UnsupportedError: operators have no kernel; all are listed.
     """
-    own = options.tolerance if tolerance is not None or not record.sets else _TEST_DATA
+    own = options.tolerance
+    if record.sets and tolerance is None:
+        own = _TEST_DATA
     rule = tolerate_other_program(own)
     executors = options.choose_executors(model.graph, model.where)
     comparer = _RecordingComparer(model, record.title, options, rule)
     rounds: dict[str | None, list[Values]] = {name: [] for name in executors}
-    for arrays in [*(read_recorded(folder, model.graph) for folder in record.sets)] or [
-        as_values(record.arrays, model.graph)
-    ]:
+    sets = [read_recorded(folder, model.graph) for folder in record.sets]
+    if not sets:
+        sets.append(as_values(record.arrays, model.graph))
+    for arrays in sets:
         for name, executor in executors.items():
             rounds[name].append(comparer.compare(arrays, executor))
     notes = {**comparer.notes, **describe_engines(executors)}
@@ -152,18 +155,12 @@ class _RecordingComparer:
         ready = self._prepare(recorded, executor)
         done = ready.computation.run(ready.values, seed=self._options.inputs.seed)
         drawing = find_drawing(ready.computation.graph)
-        computed = [
-            _Recorded(
-                name,
-                (head.node, head.index),
-                value,
-                recorded.get(name, ABSENT),
-                drawing.get(number),
-            )
-            for number, (name, head, value) in enumerate(
-                zip(ready.names, ready.part.heads, done.outputs, strict=True)
-            )
-        ]
+        computed: list[_Recorded] = []
+        values = zip(ready.names, ready.part.heads, done.outputs, strict=True)
+        for number, (name, head, value) in enumerate(values):
+            wanted = recorded.get(name, ABSENT)
+            place = head.node, head.index
+            computed.append(_Recorded(name, place, value, wanted, drawing.get(number)))
         outputs = [output for output in computed if output.name in ready.wanted]
         lost = [output.name for output in outputs if output.is_lost]
         if lost:
@@ -181,16 +178,13 @@ class _RecordingComparer:
         reference = _make_runner(self._title, outputs, known, attrgetter("wanted"))
         own = _make_runner(THIS, outputs, known, attrgetter("value"))
         own.engine, own.peak_bytes = ready.computation.engine, done.peak_bytes
-        names, nodes = (
-            [(o.name, o.name) for o in outputs],
-            [(o.place[0], o.place[0]) for o in known],
-        )
-        values = compare_runs(
+        names = [(output.name, output.name) for output in outputs]
+        nodes = [(output.place[0], output.place[0]) for output in known]
+        compared = compare_runs(
             names, reference, own, self._rule, nodes=nodes, layers=self._options.layers
         )
-        return leave_drawn(
-            values, {place: o.drawing for place, o in enumerate(outputs) if o.drawing is not None}
-        )
+        drawn = {place: o.drawing for place, o in enumerate(outputs) if o.drawing is not None}
+        return leave_drawn(compared, drawn)
 
     def _prepare(self, recorded: Mapping[str, Any], executor: ChosenEngine) -> Prepared:
         """Prepare the graph, with ``layers`` of all outputs; feeds hold for all branches."""

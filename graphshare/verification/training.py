@@ -125,16 +125,12 @@ def train_branches(
     # A shared input trains both branches alike.
     of_its_own = [(a, b) for a, b in inputs if a is not b]
     fed = {a for a, b in of_its_own if len(draws) > 1 and b.name in options.feeds}
-    own = _draw_own(
-        [a for a, _ in of_its_own],
-        fed,
-        own_left,
-        own_inference,
-        roles,
-        options.inputs.seed + _OTHER_SEED,
-    )
+    separate = [a for a, _ in of_its_own]
+    seed = options.inputs.seed + _OTHER_SEED
+    own = _draw_own(separate, fed, own_left, own_inference, roles, seed)
     different = equal | {b: own[a] for a, b in of_its_own}
     shapes = inference.shapes
+    data = first_data([a for a, _ in inputs], left, roles)
     return compare_training(
         (pair.left, pair.right),
         pairing.pairs,
@@ -142,7 +138,7 @@ def train_branches(
         TrainingData(equal, {**right_inference.shapes, **shapes}),
         # Shared nodes have the reference's shapes in both.
         TrainingData(different, {**own_right_inference.shapes, **shapes}),
-        rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
+        rescale=batch_rescale(data, left),
         tolerance=options.tolerance,
     )
 
@@ -159,11 +155,11 @@ def _draw_own(
     data = {node for node in nodes if not roles[node].is_optional}
     kept = {node: value for node, value in values.items() if node not in data or node in fed}
     own = kept | draw_inputs(inference.nodes, kept, inference, roles, seed=seed)
-    for node in (
-        () if data else [node for node in nodes if roles[node].is_label and node not in fed]
-    ):
-        # Classes 0 and 1 exist in every classifier
-        own[node] = (own[node] != 1).astype(own[node].dtype)
+    if not data:
+        labels = [node for node in nodes if roles[node].is_label and node not in fed]
+        for node in labels:
+            # Classes 0 and 1 exist in every classifier
+            own[node] = (own[node] != 1).astype(own[node].dtype)
     return own
 
 
@@ -224,14 +220,20 @@ def _pair(
 ) -> TrainedPair:
     changed = _apart(different.values[a], values[a])
     apart = _apart(different.values[a], different.values[b])
-    frozen = not auxiliary and all(
+    equal_inputs = _apart(equal.values[a], equal.values[b])
+    is_frozen = not auxiliary and all(
         rates.learning_rate == 0 for rates in multipliers([a, b]).values()
     )
     # In this order: a node never differs from itself, and moved copies drift at any rate.
-    fate = "tied" if a is b else "drifts" if apart > 0 else "frozen" if frozen else "stays"
-    return TrainedPair(
-        a.name, b.name, fate, auxiliary, changed, _apart(equal.values[a], equal.values[b]), apart
-    )
+    if a is b:
+        fate = "tied"
+    elif apart > 0:
+        fate = "drifts"
+    elif is_frozen:
+        fate = "frozen"
+    else:
+        fate = "stays"
+    return TrainedPair(a.name, b.name, fate, auxiliary, changed, equal_inputs, apart)
 
 
 def _apart(a: Array, b: Array) -> float:
