@@ -170,9 +170,9 @@ class Drawer:
                 yield from self._draw_batch(setup)
             if self._inputs.sets is None:
                 yield from self._draw_apart(setup)
-        used = _BATCH - 1 if is_open else 0  # the seed of the batch
+        offset = _BATCH - 1 if is_open else 0  # the batch has taken this seed
         for number in range(1, count):
-            yield self._draw(setup, number + used)[0]
+            yield self._draw(setup, number + offset)[0]
 
     def share(
         self, values: Mapping[Node, Array]
