@@ -136,8 +136,8 @@ def measure_shapes(
     computation = open_computation(
         msgspec.structs.replace(model, graph=take_shapes(model.graph, entries))
     )
-    given = choose_own(computation.graph.variables(), shapes)
-    needed = {node: tuple(shape) for node, shape in given.items()}
+    fixed = choose_own(computation.graph.variables(), shapes)
+    needed = {node: tuple(shape) for node, shape in fixed.items()}
     rows = computation.run(computation.draw(shapes=needed).values).outputs
     return {
         (entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)
