@@ -252,11 +252,14 @@ class _Branch:
         variables = [a for a, _ in self.pairing.variables]
         setups = []
         for label in (self.pair.reference, self.pair.label):
-            names = {a: self.twins.names(a)[label] for a in variables}
-            feeds = {a: feeds_by_name[name] for a, name in names.items() if name in feeds_by_name}
-            shapes = {
-                a: shapes_by_name[name] for a, name in names.items() if name in shapes_by_name
-            }
+            feeds: dict[Node, Array] = {}
+            shapes: dict[Node, GivenShape] = {}
+            for a in variables:
+                name = self.twins.names(a)[label]
+                if name in feeds_by_name:
+                    feeds[a] = feeds_by_name[name]
+                if name in shapes_by_name:
+                    shapes[a] = shapes_by_name[name]
             setups.append(Setup(feeds, shapes, label))
         first, second = setups
         if first.shapes != second.shapes:

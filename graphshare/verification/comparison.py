@@ -228,15 +228,17 @@ def compare_engines(
     sizes_of: str | None = None,
 ) -> EngineComparison:
     """Compare both engines' runs of each branch, given with its heads."""
-    parts = []
+    outputs: list[OutputComparison] = []
+    first: InnerComparison | None = None
     for reference, runner, heads in branches:
         names = [(name, name) for name in map(output_name, heads)]
         nodes = [(node, node) for node in post_order(entry.node for entry in heads)]
-        parts.append(compare_runs(names, reference, runner, tolerance, nodes=nodes))
-    outputs = tuple(output for part in parts for output in part.outputs)
-    first = next((part.first for part in parts if part.first is not None), None)
+        values = compare_runs(names, reference, runner, tolerance, nodes=nodes)
+        outputs += values.outputs
+        if first is None:
+            first = values.first
     reference, runner, _ = branches[0]
-    return EngineComparison(reference.engine, runner.engine, outputs, first, sizes_of)
+    return EngineComparison(reference.engine, runner.engine, tuple(outputs), first, sizes_of)
 
 
 def _compare_output(

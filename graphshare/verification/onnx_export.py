@@ -343,7 +343,7 @@ def _prove_branches(
         (entry.node, entry.index): place for place, entry in enumerate(part.static.part.heads)
     }
     for pair, pairing in pairs:
-        equal = {b: inputs[a] for a, b in pairing.pairs if a in inputs and b in inputs}
+        equal = {b: inputs[a] for a, b in _list_fed(pairing, inputs)}
         whole = part.open({**inputs, **equal})
         left, right = (
             PartRunner(whole, [places[entry.node, entry.index] for entry in heads])
@@ -377,6 +377,11 @@ def _find_branches(
             owned, lambda node: static.roles[node].kind is Kind.AUXILIARY, records, records
         )
         is_twin = pairing and all(parameter.how in ("tied", "equal") for parameter in compared)
-        fed = [(inputs[a], inputs[b]) for a, b in pairing.pairs if a in inputs and b in inputs]
-        if is_twin and all(value.shape == other.shape for value, other in fed):
+        fed = _list_fed(pairing, inputs)
+        if is_twin and all(inputs[a].shape == inputs[b].shape for a, b in fed):
             yield pair, pairing
+
+
+def _list_fed(pairing: Pairing, inputs: Mapping[Node, Array]) -> list[tuple[Node, Node]]:
+    """List the pairs of variables that have a value on both sides."""
+    return [(a, b) for a, b in pairing.pairs if a in inputs and b in inputs]

@@ -64,10 +64,14 @@ def find_record(source: Any) -> Recording | None:
         return source
     if isinstance(source, Mapping):
         return Recording("the recorded arrays", source)
-    path = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+    if not isinstance(source, str | os.PathLike):
+        return None
+    path = os.fspath(source)
     if path.lower().endswith(tuple(ARRAY_ENDINGS)):
         return Recording(path, read_arrays(path))
-    places = list_folders(path) if path and is_folder(path) else []
+    if not is_folder(path):
+        return None
+    places = list_folders(path)
     folders = [place for place in places if any(map(_OUTPUT.fullmatch, list_names(place)))]
     return Recording(path, sets=folders) if folders else None
 
@@ -223,8 +227,10 @@ class _RecordingComparer:
     def _list_parameters(self, ready: Prepared, recorded: Mapping[str, Any]) -> Iterator[_Recorded]:
         known, _ = ready.computation.complete(ready.values)
         for node in post_order(entry.node for entry in ready.part.heads):
+            if not node.is_variable or node not in known:
+                continue
             has_own = node.name in self._held or node.name in self._options.feeds
-            if node.is_variable and node in known and node.name in recorded and has_own:
+            if has_own and node.name in recorded:
                 yield _Recorded(node.name, (node, 0), known[node], recorded[node.name])
 
 
