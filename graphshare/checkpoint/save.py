@@ -310,7 +310,7 @@ def _place_params(path: str, model: Checkpoint) -> str:
 
 
 def _is_own_graph(out: str, model: Checkpoint) -> bool:
-    sources = model.sources or (model,)
+    sources = model.loaded_models
     identity = find_identity(out) if out not in ("", "-") else None
     return (
         len(sources) == 1 and identity is not None and identity == find_identity(sources[0].where)
@@ -319,7 +319,7 @@ def _is_own_graph(out: str, model: Checkpoint) -> bool:
 
 def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
     """Return the graph file and the parameter file; UsageError unless it is one each."""
-    sources = model.sources or (model,)
+    sources = model.loaded_models
     if len(sources) != 1:
         raise UsageError(
             Fault(
