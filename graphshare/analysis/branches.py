@@ -192,7 +192,7 @@ def find_prefixes(graph: Graph) -> list[str]:
     names = list(map(output_name, graph.heads))
     # A shared variable has one name in all branches; that name shows no prefix.
     first = next((i for i, entry in enumerate(graph.heads) if entry.node.op), 0)
-    base = "".join(names[first : first + 1])  # a graph may have no heads
+    base = names[first] if names else ""
     prefixes = []
     for name in names[first + 1 :]:
         prefix = name.removesuffix(base)

@@ -139,7 +139,7 @@ def _writes_file(file: ParameterFile | None, format_: ModelFormat) -> bool:
 
 
 def _find_pair(out: str, names: FormatNames) -> str:
-    is_pair = names.parameters and not names.has_epochs and out.endswith(names.suffix)
+    is_pair = names.has_one_parameter_file and out.endswith(names.suffix)
     return names.params_path(find_stem(out), 0) if is_pair else ""
 
 
