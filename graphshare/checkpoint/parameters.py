@@ -188,10 +188,10 @@ def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, Plan]]:
     Arrays in memory are a part of ``file`` of their own.
     """
     parts: list[tuple[ParameterFile, Plan]] = []
-    current: object = "no part yet"
+    current: ParameterFile | None = None
     for record in file.records:
         holder = file.find_holder(record)
-        if holder is not current:
+        if not parts or holder is not current:
             parts.append((file if holder is None else holder, []))
             current = holder
         stored = record
