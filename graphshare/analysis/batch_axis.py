@@ -46,27 +46,23 @@ def follow_batch(
     their rank, ``np_shape`` marks NumPy shapes. After mixing, the batch axis is assumed to be 0:
     one coupling is not reported again downstream.
     """
-    declared = {
-        node: read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
-        for node in inputs
-    }
-    ranks = {
-        node: len(shape) if rank is None and shape is not None else rank
-        for node, shape in declared.items()
-    }
-    places_at = {(node, 0): At(axis, ranks[node]) for node, axis in inputs.items()}
+    places_at = {}
+    for node, axis in inputs.items():
+        declared = read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
+        own_rank = rank
+        if rank is None and declared is not None:
+            own_rank = len(declared)
+        places_at[node, 0] = At(axis, own_rank)
 
     def place(node: Node, inputs_at: Sequence[At | None]) -> Placed[At]:
         outcome = _check_axes(_outcome(node, inputs_at))
         if isinstance(outcome, str):
             return [At(0)] * (total_outputs(node) or 1), Coupling(node, outcome)
-        coupling = None
         if isinstance(outcome, Mixes):
-            coupling = Coupling(node, outcome.why, outcome.only_training)
-            outcome = outcome.places
-        return outcome if isinstance(outcome, list) else [outcome] * (
-            total_outputs(node) or 1
-        ), coupling
+            return outcome.places, Coupling(node, outcome.why, outcome.only_training)
+        if isinstance(outcome, list):
+            return outcome, None
+        return [outcome] * (total_outputs(node) or 1), None
 
     return places_at, follow(nodes, places_at, place)
 
@@ -97,11 +93,13 @@ def _check_axes(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Mixes):
         return outcome
     places = outcome if isinstance(outcome, list) else [outcome]
-    lost = (
-        isinstance(at, At) and (at.axis < 0 or (at.rank is not None and at.axis >= at.rank))
-        for at in places
-    )
-    return "moves the samples to an axis that there is not" if any(lost) else outcome
+    for at in places:
+        if not isinstance(at, At):
+            continue
+        is_beyond = at.rank is not None and at.axis >= at.rank
+        if at.axis < 0 or is_beyond:
+            return "moves the samples to an axis that there is not"
+    return outcome
 
 
 def _outcome(node: Node, inputs: Sequence[At | None]) -> Outcome:

@@ -44,16 +44,21 @@ def _sort_heads(
 ) -> dict[str, list[tuple[str, Entry]]]:
     """Return each prefix's heads without ``shared`` ones; ``_PLACE`` replaces the prefix in their names."""
     known = KnownPrefixes(prefixes)
-    begun = {known.find_longest(output_name(entry)) for entry in graph.heads}
-    inside = sorted((prefix for prefix in prefixes if prefix not in begun), key=len, reverse=True)
+    begun = set(map(known.find_longest, map(output_name, graph.heads)))
+    inside = [prefix for prefix in prefixes if prefix not in begun]
+    inside.sort(key=len, reverse=True)
     named: dict[str, list[tuple[str, Entry]]] = {prefix: [] for prefix in ("", *prefixes)}
-    for entry in (head for head in graph.heads if head.node not in shared):
+    for entry in graph.heads:
+        if entry.node in shared:
+            continue
         name = output_name(entry)
         # A prefix may begin another: `a-` begins `a-b-`.
-        part = prefix = known.find_longest(name)
-        form = _PLACE + name.removeprefix(prefix)
-        if not prefix and (part := next((part for part in inside if part in name), "")):
-            form = name.replace(part, _PLACE)
+        part = known.find_longest(name)
+        form = _PLACE + name.removeprefix(part)
+        if not part:
+            part = next((part for part in inside if part in name), "")
+            if part:
+                form = name.replace(part, _PLACE)
         named[part].append((form, entry))
     return named
 
@@ -108,20 +113,20 @@ def _check_branches(
 
 def _find_shared_heads(graph: Graph, prefixes: Sequence[str]) -> dict[Node, list[Entry]]:
     """Return variables that are heads of all branches, each with its heads; no other head is a copy by name."""
-    names = {output_name(entry) for entry in graph.heads}
+    names = set(map(output_name, graph.heads))
+    starts = tuple(prefixes)
     heads: dict[Node, list[Entry]] = {}
     for entry in graph.heads:
-        heads.setdefault(entry.node, []).append(entry)
-
-    def has_copy(name: str) -> bool:
-        return name.startswith(tuple(prefixes)) or not names.isdisjoint(
-            prefix + name for prefix in prefixes
-        )
-
-    repeated = {
-        node: entries for node, entries in heads.items() if len(entries) > 1 and node.is_variable
-    }
-    return {node: entries for node, entries in repeated.items() if not has_copy(node.name)}
+        if entry.node.is_variable:
+            heads.setdefault(entry.node, []).append(entry)
+    shared = {}
+    for node, entries in heads.items():
+        if len(entries) == 1 or node.name.startswith(starts):
+            continue
+        copies = [prefix + node.name for prefix in prefixes]
+        if names.isdisjoint(copies):
+            shared[node] = entries
+    return shared
 
 
 def _pair_heads(
@@ -140,29 +145,30 @@ def _pair_heads(
     heads: dict[str, list[tuple[str, Entry]]] = {}
     for form, entry in named[reference]:
         heads.setdefault(form.replace(_PLACE, reference), []).append((form, entry))
-    pairs: list[tuple[Entry, Entry]] = [(entry, entry) for entry in common]
+    left, right = list(common), list(common)
     faults = []
     reaches_inside = False
     for form, entry in named[label]:
-        name = form.replace(_PLACE, reference)
+        name, own_name = form.replace(_PLACE, reference), form.replace(_PLACE, label)
         if heads.get(name):
-            pairs.append((heads[name].pop(0)[1], entry))
-        # Names repeat: only one output may have this name, or this name and the same inputs.
-        elif len(same := _keep_inputs(inner.get(name, []), entry, label)) == 1:
-            pairs.append((same[0], entry))
-            reaches_inside = True
+            _, counterpart = heads[name].pop(0)
         else:
-            faults.append(
-                Fault(f"output {form.replace(_PLACE, label)!r} has no counterpart {name!r}")
-            )
-    rest = {} if reaches_inside else heads
-    for name, entries in rest.items():
-        faults += [
-            Fault(f"output {name!r} has no counterpart {form.replace(_PLACE, label)!r}")
-            for form, _ in entries
-        ]
+            # Names repeat: only one output may have this name, or this name and the same inputs.
+            same = _keep_inputs(inner.get(name, []), entry, label)
+            if len(same) != 1:
+                faults.append(Fault(f"output {own_name!r} has no counterpart {name!r}"))
+                continue
+            (counterpart,) = same
+            reaches_inside = True
+        left.append(counterpart)
+        right.append(entry)
+    if not reaches_inside:
+        for name, entries in heads.items():
+            for form, _ in entries:
+                own_name = form.replace(_PLACE, label)
+                faults.append(Fault(f"output {name!r} has no counterpart {own_name!r}"))
     RefusedError.raise_any(faults)
-    return HeadPairs(reference, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
+    return HeadPairs(reference, label, tuple(left), tuple(right))
 
 
 def _keep_inputs(same: list[Entry], entry: Entry, label: str) -> list[Entry]:
@@ -187,21 +193,13 @@ def find_prefixes(graph: Graph) -> list[str]:
     # A shared variable has one name in all branches; that name shows no prefix.
     first = next((i for i, entry in enumerate(graph.heads) if entry.node.op), 0)
     base = names[first] if names else ""
-    prefixes = [
-        prefix
-        for name in names[first + 1 :]
-        if (prefix := name.removesuffix(base)) not in ("", name)
-    ]
-    if prefixes:
-        reference = graph.heads[: len(names) // (len(prefixes) + 1)]
-        shared = _find_shared_heads(graph, prefixes)
-        wanted = [output_name(entry) for entry in reference if entry.node in shared] * (
-            len(prefixes) + 1
-        )
-        own = [output_name(entry) for entry in reference if entry.node not in shared]
-        wanted += [prefix + name for prefix in ("", *prefixes) for name in own]
-        if sorted(wanted) == sorted(names):
-            return list(dict.fromkeys(prefixes))
+    prefixes = []
+    for name in names[first + 1 :]:
+        prefix = name.removesuffix(base)
+        if prefix not in ("", name):
+            prefixes.append(prefix)
+    if prefixes and sorted(_name_branch_outputs(graph, prefixes)) == sorted(names):
+        return list(dict.fromkeys(prefixes))
     hint = (
         "give the parts by which their outputs differ with `prefixes`, or the map file with `map`; or cut them out with"
         " `gs.extract`, and `gs.compare` the files"
@@ -217,6 +215,20 @@ def find_prefixes(graph: Graph) -> list[str]:
     )
 
 
+def _name_branch_outputs(graph: Graph, prefixes: Sequence[str]) -> list[str]:
+    """Return the names that the outputs have if each branch repeats the first one's with its prefix."""
+    count = len(prefixes) + 1
+    shared = _find_shared_heads(graph, prefixes)
+    names = []
+    for entry in graph.heads[: len(graph.heads) // count]:
+        name = output_name(entry)
+        if entry.node in shared:
+            names += [name] * count
+        else:
+            names += [prefix + name for prefix in ("", *prefixes)]
+    return names
+
+
 def find_branches(graph: Graph) -> list[HeadPairs]:
     """Return branches whose output names differ by a suffix or another part, or towers of a
     repeated block.
@@ -229,11 +241,14 @@ def find_branches(graph: Graph) -> list[HeadPairs]:
     if len(names) > 2:
         firsts.append(names[:2])
     guesses = []
-    for parts in (find(each) for each in firsts for find in (_find_words, _find_endings)):
-        with suppress(RefusedError):  # these parts may not pair all outputs, and others may
-            guesses += [pair_by_prefix(graph, parts)] if parts else []
+    for first in firsts:
+        for parts in (_find_words(first), _find_endings(first)):
+            if not parts:
+                continue
+            with suppress(RefusedError):  # these parts may not pair all outputs, and others may
+                guesses.append(pair_by_prefix(graph, parts))
     guesses.append(_pair_towers(graph))
-    return next((pairs for pairs in guesses if pairs and all(map(_have_one_structure, pairs))), [])
+    return next((pairs for pairs in guesses if all(map(_have_one_structure, pairs))), [])
 
 
 def _have_one_structure(pair: HeadPairs) -> bool:
@@ -245,8 +260,11 @@ def _find_words(names: Sequence[str]) -> list[str]:
     """Return each name's word in the only position where they differ, if there is one."""
     words = [re.split(r"[\W_]+", name) for name in names]
     columns = {column for column in zip_longest(*words, fillvalue="") if len(set(column)) > 1}
-    column = columns.pop() if len(columns) == 1 else ()
-    return list(column) if len(set(column)) == len(names) and all(column) else []
+    if len(columns) != 1:
+        return []
+    (column,) = columns
+    is_distinct = len(set(column)) == len(names)
+    return list(column) if is_distinct and all(column) else []
 
 
 def _find_endings(names: Sequence[str]) -> list[str]:
@@ -254,12 +272,8 @@ def _find_endings(names: Sequence[str]) -> list[str]:
     base, *others = names
     parts = []
     for name in others:
-        unlike = (
-            i
-            for i, (a, b) in enumerate(zip(reversed(base), reversed(name), strict=False))
-            if a != b
-        )
-        end = next(unlike, len(base))
+        ends = zip(reversed(base), reversed(name), strict=False)
+        end = next((i for i, (a, b) in enumerate(ends) if a != b), len(base))
         begin = len(base) - end
         if len(name) > len(base) and name.startswith(base[:begin]):
             parts.append(name[begin : len(name) - end])
@@ -270,15 +284,16 @@ def _group_ends(graph: Graph) -> list[list[Entry]]:
     """Return the outputs of repeated operators that heads or unique operators read, by name."""
     operators = [node for node in graph.nodes if node.op]
     counts = Counter(node.name for node in operators)
-    repeated = {node for node in operators if counts[node.name] > 1}
-    read = [entry for node in operators if node not in repeated for entry in node.inputs]
-    ends = {
-        (entry.node, entry.index): entry
-        for entry in (*graph.heads, *read)
-        if entry.node in repeated
-    }
+    repeated = []
+    read = list(graph.heads)
+    for node in operators:
+        if counts[node.name] > 1:
+            repeated.append(node)
+        else:
+            read += node.inputs
+    ends = {(entry.node, entry.index): entry for entry in read}
     groups: dict[tuple[str, int], list[Entry]] = {}
-    for node in graph.nodes:
+    for node in repeated:
         for entry in visible_outputs(node):
             if (node, entry.index) in ends:
                 groups.setdefault((node.name, entry.index), []).append(ends[node, entry.index])
@@ -292,16 +307,19 @@ def _pair_towers(graph: Graph) -> list[HeadPairs]:
     Towers are told apart by inputs that only one of them reads, else by their order in the file.
     """
     groups = _group_ends(graph)
-    count = len(groups[0]) if groups else 0
-    if not 1 < count <= _MOST_TOWERS or any(len(group) != count for group in groups):
+    sizes = set(map(len, groups))
+    if len(sizes) != 1:
+        return []
+    (count,) = sizes
+    if not 1 < count <= _MOST_TOWERS:
         return []
     towers: dict[str, list[Entry]] = {}
     for group in groups:
         for label, entry in zip(_label_towers(group), group, strict=True):
             towers.setdefault(label, []).append(entry)
-    (first, left), *others = towers.items()
-    if len(towers) != count or any(len(entries) != len(left) for _, entries in others):
+    if len(towers) != count or len(set(map(len, towers.values()))) > 1:
         return []
+    (first, left), *others = towers.items()
     return [HeadPairs(first, label, tuple(left), tuple(entries)) for label, entries in others]
 
 
@@ -310,7 +328,9 @@ def _label_towers(ends: Sequence[Entry]) -> list[str]:
     reads = list(map(_list_variables, ends))
     common = set(reads[0]).intersection(*reads)
     labels = [", ".join(name for name in names if name not in common) for names in reads]
-    return labels if len(set(labels)) == len(labels) else unique_names(list(map(output_name, ends)))
+    if len(set(labels)) < len(labels):
+        return unique_names(list(map(output_name, ends)))
+    return labels
 
 
 NodePair = tuple[Node, Node]
@@ -334,15 +354,19 @@ class Counterparts:
 
     def expand(self, names: Collection[str]) -> set[str]:
         """Return ``names`` and the names of all their twins."""
-        classes = (set(self.names(node).values()) for node in self._members) if names else ()
-        return set(names).union(*(members for members in classes if not members.isdisjoint(names)))
+        expanded = set(names)
+        for node in self._members if names else ():
+            twins = set(self.names(node).values())
+            if not twins.isdisjoint(names):
+                expanded |= twins
+        return expanded
 
     def describe(self, node: Node) -> list[str]:
         """Return the names of a variable's twins, each with its branch."""
-        names = self.names(node)
-        if len(names) > 1 and len({id(twin) for twin in self._members[node].values()}) == 1:
+        twins = self._members.get(node, {"": node})
+        if len(twins) > 1 and len(set(twins.values())) == 1:
             return [f"{node.name!r} (all branches)"]
-        return [f"{name!r} ({label or 'original'})" for label, name in names.items()]
+        return [f"{twin.name!r} ({label or 'original'})" for label, twin in twins.items()]
 
     def find_givers(self, names: Collection[str]) -> dict[str, str]:
         """Map each variable outside ``names`` to a twin in ``names``, if it has one."""
@@ -358,11 +382,15 @@ class Counterparts:
         self, feeds: Mapping[str, F], shapes: Mapping[str, S], own: Collection[str] = ()
     ) -> tuple[dict[str, F], dict[str, S]]:
         """Copy feeds and shapes to twins without any; variables in ``own`` have a value elsewhere."""
-        givers = self.find_givers({**feeds, **shapes})
-        taken = [(name, giver) for name, giver in givers.items() if name not in own]
-        more_feeds = {name: feeds[giver] for name, giver in taken if giver in feeds}
-        more_shapes = {name: shapes[giver] for name, giver in taken if giver in shapes}
-        return {**feeds, **more_feeds}, {**shapes, **more_shapes}
+        all_feeds, all_shapes = dict(feeds), dict(shapes)
+        for name, giver in self.find_givers({**feeds, **shapes}).items():
+            if name in own:
+                continue
+            if giver in feeds:
+                all_feeds[name] = feeds[giver]
+            if giver in shapes:
+                all_shapes[name] = shapes[giver]
+        return all_feeds, all_shapes
 
 
 def find_twins(graph: Graph) -> Counterparts:
@@ -396,15 +424,14 @@ def spread_inputs(
     Raises:
         RefusedError: targets are not in the graph.
     """
-    twins = find_twins(graph) if feeds or shapes else Counterparts(())
-    if not twins.find_givers({**feeds, **shapes}):  # most graphs have one branch
+    stated = {**feeds, **shapes}
+    twins = find_twins(graph) if stated else Counterparts(())
+    if not twins.find_givers(stated):  # most graphs have one branch
         return dict(feeds), dict(shapes), []
     roles = assign_roles(graph, held=held, as_input=as_input)
-    heads = (
-        resolve_targets(targets, graph.nodes, option=option, heads=graph.heads)
-        if targets
-        else graph.heads
-    )
+    heads: Sequence[Entry] = graph.heads
+    if targets:
+        heads = resolve_targets(targets, graph.nodes, option=option, heads=heads)
     needed = set(post_order(entry.node for entry in heads))
     own = {node.name for node, role in roles.items() if role.is_parameter or node not in needed}
     more_feeds, more_shapes = twins.spread(feeds, shapes, own)

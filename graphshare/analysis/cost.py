@@ -16,7 +16,7 @@ from graphshare.ops.bodies import inner_variables
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Shape
 from graphshare.ops.registry import find_node_kernel, find_signature, visible_outputs
-from graphshare.ops.unification import count_elements, sum_if_known
+from graphshare.ops.unification import count_elements, is_known, sum_if_known
 
 
 class OperatorTotals(msgspec.Struct):
@@ -65,13 +65,14 @@ def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape])
     if kernel.cost is None:
         return 0
     # Costs follow from the first output; others may be hidden and of unknown shape.
-    if any(shape is None or None in shape for shape in (*inputs, *outputs[:1])):
+    if not all(map(is_known, (*inputs, *outputs[:1]))):
         return None
-    known = [
-        [tuple(d for d in shape or () if d is not None) for shape in shapes]
-        for shapes in (inputs, outputs)
-    ]
-    return kernel.cost(signature.parse(node.attrs)[0], *known)
+    attrs = signature.parse(node.attrs)[0]
+    return kernel.cost(attrs, _list_sizes(inputs), _list_sizes(outputs))
+
+
+def _list_sizes(shapes: Sequence[Shape]) -> list[tuple[int, ...]]:
+    return [tuple(size for size in shape or () if size is not None) for shape in shapes]
 
 
 def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
@@ -91,19 +92,20 @@ def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
 
 def count_multiply_adds(inference: Inference) -> int:
     """Return the multiply-adds of all nodes of known shape."""
-    operators = (node for node in inference.nodes if not node.is_variable)
-    return sum(
-        multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node]) or 0
-        for node in operators
-    )
+    total = 0
+    for node in inference.nodes:
+        if not node.is_variable:
+            cost = multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node])
+            total += cost or 0
+    return total
 
 
 def _list_input_shapes(node: Node, inference: Inference) -> list[Shape]:
-    return [
-        row[e.index] if e.index < len(row) else None
-        for e in node.inputs
-        for row in (inference.shapes[e.node],)
-    ]
+    shapes: list[Shape] = []
+    for entry in node.inputs:
+        outputs = inference.shapes[entry.node]
+        shapes.append(outputs[entry.index] if entry.index < len(outputs) else None)
+    return shapes
 
 
 def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[LayerCost]:
@@ -114,10 +116,8 @@ def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[Layer
             continue
         # A layer may read one parameter twice.
         held = {e.node for e in node.inputs if e.node.is_variable and roles[e.node].is_parameter}
-        new, old = (
-            _count_numbers(held - counted, inference),
-            _count_numbers(held & counted, inference),
-        )
+        new = _count_numbers(held - counted, inference)
+        old = _count_numbers(held & counted, inference)
         counted |= held
         outputs = tuple(
             shape for shape, _ in zip(inference.shapes[node], visible_outputs(node), strict=False)
@@ -140,14 +140,13 @@ def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
         total.nodes += 1
         total.multiply_adds = sum_if_known([total.multiply_adds, layer.multiply_adds])
         total.parameters = sum_if_known([total.parameters, layer.parameters])
-    kinds = {node: roles[node].kind for node in inference.nodes if node in roles}
+    by_kind: dict[Kind, list[Node]] = {kind: [] for kind in Kind}
+    for node in inference.nodes:
+        if node in roles:
+            by_kind[roles[node].kind].append(node)
     return Totals(
-        parameters=_count_numbers(
-            [node for node, kind in kinds.items() if kind is Kind.PARAMETER], inference
-        ),
-        auxiliary=_count_numbers(
-            [node for node, kind in kinds.items() if kind is Kind.AUXILIARY], inference
-        ),
+        parameters=_count_numbers(by_kind[Kind.PARAMETER], inference),
+        auxiliary=_count_numbers(by_kind[Kind.AUXILIARY], inference),
         multiply_adds=sum_if_known([total.multiply_adds for total in operators.values()]),
         operators=operators,
         layers=layers,

@@ -81,9 +81,15 @@ def name_implied(node_name: str, formal: str) -> str:
 
 def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:
     """Return the variables that any of ``nodes`` mutates."""
-    operators = (node for node in nodes if node.op)
-    mutated = (node.inputs[slot].node for node in operators for slot in auxiliary_slots(node))
-    return {node for node in mutated if not node.op}
+    auxiliary = set()
+    for node in nodes:
+        if not node.op:
+            continue
+        for slot in auxiliary_slots(node):
+            variable = node.inputs[slot].node
+            if not variable.op:
+                auxiliary.add(variable)
+    return auxiliary
 
 
 class Listed(msgspec.Struct, frozen=True, eq=False):
@@ -149,20 +155,26 @@ def match_nodes(pattern: str, nodes: Iterable[Node]) -> list[Node]:
     Raises:
         UsageError: the pattern is empty, or is not a regular expression.
     """
-    nodes, matches = list(nodes), compile_pattern(pattern)
-    one = (
-        find_numbered(pattern.removeprefix("="), list_by_name(nodes, ()))
-        if "#" in pattern
-        else None
-    )
-    return [node for node in nodes if matches(node.name)] if one is None else [one]
+    nodes = list(nodes)
+    matches = compile_pattern(pattern)
+    if "#" in pattern:
+        one = find_numbered(pattern.removeprefix("="), list_by_name(nodes, ()))
+        if one is not None:
+            return [one]
+    return [node for node in nodes if matches(node.name)]
 
 
 def number_variables(graph: Graph, names: Iterable[str]) -> tuple[Graph, Mapping[Node, Node]]:
     """Rename variables that ``names`` mean by number (``NAME#1``); return the graph and nodes' images."""
     numbered = [name for name in names if "#" in name]
-    named = list_by_name(list(graph.variables()), ()) if numbered else {}
-    new = {one: name for name in numbered if (one := find_numbered(name, named)) is not None}
+    if not numbered:
+        return graph, Kept(graph)
+    named = list_by_name(list(graph.variables()), ())
+    new = {}
+    for name in numbered:
+        variable = find_numbered(name, named)
+        if variable is not None:
+            new[variable] = name
     if not new:
         return graph, Kept(graph)
     return rebuild_graph(graph, lambda node: rename_node(node, new[node]) if node in new else node)
@@ -192,36 +204,43 @@ def find_missing_outputs(nodes: Iterable[Node], heads: Iterable[Entry]) -> list[
 
 def find_odd_variables(nodes: Iterable[Node]) -> list[Fault]:
     """Return a fault for each variable with inputs or control dependencies."""
+    message = "is a variable with inputs or control dependencies"
     hint = "a variable takes its value from outside; should it be an operator? `gs.check` lists such nodes"
-    odd = [node for node in nodes if node.is_variable and (node.inputs or node.control_deps)]
-    return [
-        Fault("is a variable with inputs or control dependencies", node=node.name, hint=hint)
-        for node in odd
-    ]
+    faults = []
+    for node in nodes:
+        if node.is_variable and (node.inputs or node.control_deps):
+            faults.append(Fault(message, node=node.name, hint=hint))
+    return faults
 
 
 def list_numbered(nodes: Sequence[Node], heads: Iterable[Entry]) -> Iterator[tuple[str, Entry]]:
     """Yield each output with its name in the order of ``NAME#1``: ``heads`` first, as a run numbers them."""
     listed = {(head.node, head.index): head for head in heads}
-    yield from ((output_name(head), head) for head in listed.values())
-    yield from (
-        (name, entry) for name, entry in internals(nodes) if (entry.node, entry.index) not in listed
-    )
+    for head in listed.values():
+        yield output_name(head), head
+    for name, entry in internals(nodes):
+        if (entry.node, entry.index) not in listed:
+            yield name, entry
 
 
 def name_outputs(graph: Graph, entries: Sequence[Entry]) -> list[str]:
     """Return outputs' names. Repeated ones are numbered ``NAME#1``, as :func:`resolve_targets` takes them."""
+    plain = list(map(output_name, entries))
     if list(entries) == list(graph.heads):
-        return unique_names([output_name(entry) for entry in entries])
-    wanted = {output_name(entry) for entry in entries}
-    listed = [
-        (name, entry) for name, entry in list_numbered(graph.nodes, graph.heads) if name in wanted
-    ]
-    names: dict[tuple[Node, int], str] = {}
-    for name, (_, entry) in zip(unique_names([name for name, _ in listed]), listed, strict=True):
-        names.setdefault((entry.node, entry.index), name)
+        return unique_names(plain)
+    wanted = set(plain)
+    names: list[str] = []
+    places: list[tuple[Node, int]] = []
+    for name, entry in list_numbered(graph.nodes, graph.heads):
+        if name in wanted:
+            names.append(name)
+            places.append((entry.node, entry.index))
+    numbered = dict(zip(places, unique_names(names), strict=True))
     return unique_names(
-        [names.get((entry.node, entry.index)) or output_name(entry) for entry in entries]
+        [
+            numbered.get((entry.node, entry.index), name)
+            for name, entry in zip(plain, entries, strict=True)
+        ]
     )
 
 
@@ -243,11 +262,7 @@ def resolve_targets(
             nothing.
         UsageError: a pattern is malformed.
     """
-    return [
-        entry
-        for entries in resolve_each(names, nodes, option=option, heads=heads)
-        for entry in entries
-    ]
+    return list(chain.from_iterable(resolve_each(names, nodes, option=option, heads=heads)))
 
 
 def resolve_each(
@@ -277,14 +292,15 @@ def resolve_each(
         elif owners:
             targets.append(entries)
         elif name and not is_literal(name):
-            chosen = {(entry.node, entry.index) for entries in targets for entry in entries}
-            entries = known.match(name)
-            if not entries:
+            matched = known.match(name)
+            if not matched:
                 hint = suggest_names(known.hint_on_pattern, name)
                 faults.append(
                     Fault(f"{option} {name!r} matches no output and no operator", hint=hint)
                 )
-            targets.append([entry for entry in entries if (entry.node, entry.index) not in chosen])
+            earlier = chain.from_iterable(targets)
+            chosen = {(entry.node, entry.index) for entry in earlier}
+            targets.append([entry for entry in matched if (entry.node, entry.index) not in chosen])
         else:
             hint = suggest_names(known.hint, name)
             faults.append(Fault(f"{option} {name!r} names no output and no node", hint=hint))
@@ -299,13 +315,13 @@ def find_outputs(
     names are left out.
     """
     known = _Outputs(nodes, heads)
-    meanings = (known.find(name) for name in names)
-    return [
-        entry
-        for entries in meanings
-        if len({each.node for each in entries}) == 1
-        for entry in entries
-    ]
+    outputs = []
+    for name in names:
+        entries = known.find(name)
+        owners = {entry.node for entry in entries}
+        if len(owners) == 1:
+            outputs += entries
+    return outputs
 
 
 class _Outputs:
@@ -324,16 +340,17 @@ class _Outputs:
         # A leading `=` marks a literal name, unless a name itself begins with it.
         if not self._has(name):
             name = name.removeprefix("=")
-        if self._has(name):
-            nodes = self._by_node.get(name, ())
-            return self._by_output.get(name) or [
-                entry for node in nodes for entry in visible_outputs(node)
-            ]
+        if name in self._by_output:
+            return self._by_output[name]
+        if name in self._by_node:
+            return list(chain.from_iterable(map(visible_outputs, self._by_node[name])))
         entry = find_numbered(name, self._heads) or find_numbered(name, self._by_output)
         if entry is not None:
             return [entry]
         node = find_numbered(name, self._by_node)
-        return list(visible_outputs(node)) if node is not None else []
+        if node is not None:
+            return list(visible_outputs(node))
+        return []
 
     def _has(self, name: str) -> bool:
         return name in self._by_output or name in self._by_node
@@ -342,14 +359,12 @@ class _Outputs:
         matches = compile_pattern(pattern)
         matched: list[Entry] = []
         for node in self._nodes:
-            if node.op:
-                outputs = visible_outputs(node)
-                is_match = any(map(matches, node_names(node)))
-                matched += (
-                    outputs
-                    if is_match
-                    else [entry for entry in outputs if matches(output_name(entry))]
-                )
+            if not node.op:
+                continue
+            is_match = any(map(matches, node_names(node)))
+            for entry in visible_outputs(node):
+                if is_match or matches(output_name(entry)):
+                    matched.append(entry)
         return matched
 
     def hint(self, name: str) -> str:
@@ -357,9 +372,8 @@ class _Outputs:
         known = {text: nodes[0] for text, nodes in self._by_node.items()}
         known |= {text: entries[0].node for text, entries in self._by_output.items()}
         operators = {text: node for text, node in known.items() if not node.is_variable}
-        return did_you_mean(name, operators, key=known.__getitem__) or did_you_mean(
-            name, known, key=known.__getitem__
-        )
+        suggestion = did_you_mean(name, operators, key=known.__getitem__)
+        return suggestion or did_you_mean(name, known, key=known.__getitem__)
 
     def hint_on_pattern(self, pattern: str) -> str:
         """Suggest a pattern for whole names, else :meth:`hint`."""
@@ -374,7 +388,8 @@ class _Outputs:
 def _tell_apart(name: str, entries: Sequence[Entry]) -> str:
     """Suggest how to tell nodes apart: in an ONNX model by a value, because its name is unique."""
     values = list(dict.fromkeys(map(output_name, entries)))
-    if len(values) == len(entries) and all(entry.node.details.label for entry in entries):
+    have_labels = all(entry.node.details.label for entry in entries)
+    if have_labels and len(values) == len(entries):
         return f"name a value instead: {format_names(values)}"
     name = name.removeprefix("=")
     return f"names repeat in this graph: {name}#0 is the first of them, {name}#1 the second"

@@ -26,17 +26,18 @@ def make_form(
 
     def read_replaced(node: Node) -> Content | None:
         record = None if records is None else records.of(node)
+        if record is None or record.origin is None:
+            return None
         # A model in Python may replace arrays of its file.
-        is_replaced = (
-            record is not None and record.origin is not None and record.origin.file is None
-        )
+        is_replaced = record.origin.file is None
         return read(node) if is_replaced else None
 
     format_ = find_format(graph)
     own = read if format_.supports(Operation.PARAMETER_FILE) else read_replaced
     form = format_.meaning.make_normal_form(graph, table, facts, own)
-    if form is not None or any(
-        node.op and node.details.domain != MXNET_DOMAIN for node in graph.nodes
-    ):
+    if form is not None:
         return form
+    operators = (node for node in graph.nodes if node.op)
+    if any(node.details.domain != MXNET_DOMAIN for node in operators):
+        return None
     return OperatorForm(graph, table, read)

@@ -73,9 +73,9 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def reason(self) -> str:
         """Return the reason in words, with the operator."""
-        return (
-            f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
-        )
+        if self.user is None:
+            return self.why
+        return f"{self.why} {self.user.op} {self.user.name!r}"
 
 
 def list_parameters(roles: Mapping[Node, Role]) -> list[Node]:
@@ -113,17 +113,13 @@ def assign_roles(
             role = Role(Kind.INPUT, AS_INPUT)
         elif has_options and node.name in as_parameter:
             # The option only marks parameters; the graph shows which of them are auxiliary.
-            role = Role(
-                Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`"
-            )
-        elif node.details.holds_value is not None:
+            kind = Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER
+            role = Role(kind, "`as_parameter`")
+        elif node.details.holds_value:
             # As in Node.operator_text
-            held_why = _DECLARED if node.details.domain else _INITIALIZER
-            role = (
-                Role(Kind.PARAMETER, held_why)
-                if node.details.holds_value
-                else Role(Kind.INPUT, _NO_VALUE)
-            )
+            role = Role(Kind.PARAMETER, _DECLARED if node.details.domain else _INITIALIZER)
+        elif node.details.holds_value is not None:
+            role = Role(Kind.INPUT, _NO_VALUE)
         else:
             role = _by_graph(node, use)
             if held is not None:
@@ -194,25 +190,23 @@ def _by_graph(node: Node, use: _Use) -> Role:
         return Role(Kind.INPUT, f"{use.formal} of", use.user, is_state=True)
     if "__init__" in node.attrs:
         return Role(Kind.PARAMETER, "it has an initializer (__init__)")
-    suffix = next((suffix for suffix in SUFFIXES if node.name.endswith(suffix)), None)
-    if suffix:
-        return Role(Kind.PARAMETER, f"its name ends in {suffix}")
+    for suffix in SUFFIXES:
+        if node.name.endswith(suffix):
+            return Role(Kind.PARAMETER, f"its name ends in {suffix}")
     if use.rank == _FOREIGN:
         return Role(Kind.UNKNOWN, "only unknown operators use it")
-    return Role(
-        Kind.INPUT, "nothing makes it a parameter" if use.rank == _DATA else "no operator uses it"
-    )
+    if use.rank == _DATA:
+        return Role(Kind.INPUT, "nothing makes it a parameter")
+    return Role(Kind.INPUT, "no operator uses it")
 
 
 def assign_implied_role(implied: Implied) -> Role:
     """Return the role of a variable without a node, by its formal input."""
-    rank = _MUTATED if implied.auxiliary else _RANKS.get(implied.formal, _DATA)
-    kind = (
-        Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
-    )
-    why = (
-        "the file implies it:" if rank == _MUTATED else f"the file implies it: {implied.formal} of"
-    )
+    if implied.auxiliary:
+        return Role(Kind.AUXILIARY, "the file implies it:", implied.node)
+    rank = _RANKS.get(implied.formal, _DATA)
+    kind = Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
+    why = f"the file implies it: {implied.formal} of"
     return Role(kind, why, implied.node, is_label=rank == _LABEL, is_state=rank == _STATE)
 
 
@@ -231,9 +225,12 @@ def refuse_implied(states: Iterable[Implied]) -> list[Fault]:
 
 
 def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:
-    if node.name in held and not role.is_parameter:
-        return Role(Kind.PARAMETER, _HELD_UNKNOWN if role.kind is Kind.UNKNOWN else _HELD)
-    return Role(Kind.INPUT, _NOT_HELD) if role.kind is Kind.UNKNOWN else role
+    is_held = node.name in held
+    if role.kind is Kind.UNKNOWN:
+        return Role(Kind.PARAMETER, _HELD_UNKNOWN) if is_held else Role(Kind.INPUT, _NOT_HELD)
+    if is_held and not role.is_parameter:
+        return Role(Kind.PARAMETER, _HELD)
+    return role
 
 
 def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> tuple[list[str], list[str]]:

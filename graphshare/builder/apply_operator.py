@@ -5,7 +5,6 @@ Everything is checked first, so a rejected application creates nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -33,7 +32,7 @@ from graphshare.ops.registry import (
 )
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 from graphshare.text.format import format_count
-from graphshare.text.names import did_you_mean
+from graphshare.text.names import did_you_mean, find_duplicates
 
 Outputs = tuple[Var, ...]
 
@@ -244,7 +243,7 @@ def _check_sessions(scope: Scope, operator: str, inputs: Iterable[Var]) -> None:
 
 def _check_distinct(operator: str, names: Sequence[str]) -> None:
     """Reject a user's naming policy that gives two parameters of one operator the same name."""
-    repeated = [name for name, count in Counter(names).items() if count > 1]
+    repeated = find_duplicates(names)
     if repeated:
         raise RefusedError(
             [

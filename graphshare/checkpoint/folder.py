@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 
 import msgspec
 
@@ -55,11 +56,13 @@ class ModelFiles(msgspec.Struct, frozen=True, gc=False):
 
 def is_folder_of_models(path: str) -> bool:
     """Return whether a path means a folder of models, and not a stem beside a folder of its name."""
-    if is_url(path):  # most are stems: those are asked for first
-        return not base_name(path) or (
-            not is_surely_file(path) and not find_by_stem(path) and is_folder(path)
-        )
-    return is_folder(path) and not find_by_stem(path)
+    if not is_url(path):
+        return is_folder(path) and not find_by_stem(path)
+    if not base_name(path):
+        return True
+    if is_surely_file(path):
+        return False
+    return not find_by_stem(path) and is_folder(path)  # most are stems: those are asked for first
 
 
 class Sieve:
@@ -77,10 +80,12 @@ class Sieve:
     def admits(self, folder: str, relative: str) -> bool:
         """Return whether a file below a folder is read; a folder's path ends in a slash."""
         self._is_used = True
-        for end in (i for i, c in enumerate(f"{relative.removesuffix('/')}/") if c == "/"):
-            path, name = relative[:end], os.path.basename(relative[:end])
+        parts = relative.removesuffix("/").split("/")
+        for path in accumulate(parts, "{}/{}".format):
+            name = os.path.basename(path)
+            is_usually_skipped = name[:1] == "." or name in _ENVIRONMENTS
             # Only folders end before the last character; a file may be called venv.
-            if end < len(relative) and (name[:1] == "." or name in _ENVIRONMENTS):
+            if is_usually_skipped and len(path) < len(relative):
                 self.skipped.add((folder, path))
                 return False
             if any(match_path(path, glob) or match_path(name, glob) for glob in self._globs):
@@ -112,27 +117,24 @@ def find_models(
     """Return the models below ``folder`` (or a URL) as :func:`list_models`; InputError for none."""
     sieve = sieve or Sieve()
     models = list_models(folder, sieve, checkpoints=checkpoints, loose=loose)
-    if not models:
-        beside = {
-            names.suffix: "" if names.is_certain else f" beside *{names.parameters}"
-            for names in FORMAT_NAMES.values()
-        }
-        if checkpoints:
-            beside[SHARD_END] = f" beside {CONFIG}"
-        endings = " or ".join(
-            [
-                *(f"*{suffix}{more}" for suffix, more in beside.items()),
-                *(f"*{e}" for e in PARAMETER_ENDINGS if loose),
-            ]
+    if models:
+        return models
+    wanted = []
+    for names in FORMAT_NAMES.values():
+        beside = "" if names.is_certain else f" beside *{names.parameters}"
+        wanted.append(f"*{names.suffix}{beside}")
+    if checkpoints:
+        wanted.append(f"*{SHARD_END} beside {CONFIG}")
+    if loose:
+        wanted += [f"*{ending}" for ending in PARAMETER_ENDINGS]
+    hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
+    if not is_url(folder) and has_shards(list_names(folder)):
+        hints.append(
+            "a checkpoint folder has no graph: `graphshare inspect`, `graphshare check` and "
+            "`graphshare params` take it"
         )
-        hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
-        if not is_url(folder) and has_shards(list_names(folder)):
-            hints.append(
-                "a checkpoint folder has no graph: `graphshare inspect`, `graphshare check` and "
-                "`graphshare params` take it"
-            )
-        raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
-    return models
+    message = f"contains no {' or '.join(wanted)}"
+    raise InputError(Fault(message, where=folder, hint="; ".join(hints)))
 
 
 def find_named_models(
@@ -148,17 +150,16 @@ def find_named_models(
     faults: list[Fault] = []
     for path in paths:
         try:
-            named = (
-                find_models(path, sieve, checkpoints=checkpoints)
-                if is_folder_of_models(path)
-                else [_find_model(path)]
-            )
+            if is_folder_of_models(path):
+                named = find_models(path, sieve, checkpoints=checkpoints)
+            else:
+                named = [_find_model(path)]
         except InputError as error:
             faults += error.faults
         else:
-            models.update((model.path, model) for model in named if model.path not in models)
-    if faults:
-        raise InputError(faults)
+            for model in named:
+                models.setdefault(model.path, model)
+    InputError.raise_any(faults)
     sieve.refuse_unused()
     return [*models.values()]
 
@@ -168,8 +169,10 @@ def _find_model(path: str) -> ModelFiles:
         return ModelFiles(path, {})
     graph = graph_path(path)[0]
     folder = split(graph)[0]
-    beside = group_models(folder, dict.fromkeys(list_names(folder)))
-    return next((model for model in beside if model.graph == graph), ModelFiles(graph, {}))
+    for model in group_models(folder, dict.fromkeys(list_names(folder))):
+        if model.graph == graph:
+            return model
+    return ModelFiles(graph, {})
 
 
 def list_models(
@@ -195,21 +198,21 @@ def list_models(
             rest.append(parent)
         if loose:
             rest += _list_loose(parent, names, group)
-    return sorted(models, key=lambda model: model.graph) + [
-        ModelFiles("", {0: path}) for path in sorted(rest)
-    ]
+    models.sort(key=lambda model: model.graph)
+    return models + [ModelFiles("", {0: path}) for path in sorted(rest)]
 
 
 def _list_loose(parent: str, names: Collection[str], models: Iterable[ModelFiles]) -> Iterator[str]:
     """Yield visible parameter files that belong neither to models nor to a checkpoint."""
-    used = {path for model in models for path in model.params.values()}
-    endings = (
-        tuple(end for end in PARAMETER_ENDINGS if end != SHARD_END)
-        if has_shards(names)
-        else PARAMETER_ENDINGS
-    )
-    paths = [join(parent, name) for name in names if name.endswith(endings) and name[:1] != "."]
-    yield from (path for path in paths if path not in used and _is_readable(path))
+    used = set(chain.from_iterable(model.params.values() for model in models))
+    is_checkpoint = has_shards(names)
+    for name in names:
+        if name[:1] == "." or not name.endswith(PARAMETER_ENDINGS):
+            continue
+        is_shard = is_checkpoint and name.endswith(SHARD_END)
+        path = join(parent, name)
+        if not is_shard and path not in used and _is_readable(path):
+            yield path
 
 
 _Files = Mapping[str, Mapping[str, ListedFile | None]]
@@ -221,7 +224,7 @@ def match_checkpoints(pattern: str) -> list[str]:
     paths = {
         path.rstrip(os.sep) for path in glob.iglob(pattern, recursive=True) if os.path.isdir(path)
     }
-    return sorted(path for path in paths if _has_shards(path))
+    return sorted(filter(_has_shards, paths))
 
 
 def _has_shards(folder: str) -> bool:
@@ -255,8 +258,7 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
             and _is_new(os.path.join(parent, name), visited)
         ]
         names[parent] = dict.fromkeys(name for name in files if sieve.admits(folder, below + name))
-    if faults:
-        raise InputError(faults)
+    InputError.raise_any(faults)
     return names
 
 
@@ -277,34 +279,32 @@ def _group_by_folder(files: Iterable[ListedFile]) -> dict[str, dict[str, ListedF
 
 def group_files(files: Iterable[ListedFile]) -> list[ModelFiles]:
     """Return the models among listed files, sorted by path."""
-    models = [
-        model
-        for parent, members in _group_by_folder(files).items()
-        for model in group_models(parent, members)
-    ]
+    models: list[ModelFiles] = []
+    for parent, members in _group_by_folder(files).items():
+        models += group_models(parent, members)
     return sorted(models, key=lambda model: model.graph)
 
 
 def group_models(parent: str, names: Mapping[str, ListedFile | None]) -> list[ModelFiles]:
     """Return the models among the files of a folder, without hidden ones."""
-    return [
-        ModelFiles(
-            path,
-            {epoch: join(parent, name) for epoch, name in model.params.items()},
-            names[model.name],
-            names.get(["", *model.params.values()][-1]),
-        )
-        for format_, endings in FORMAT_NAMES.items()
-        if any(name.endswith(endings.telling_endings) for name in names)
-        for model in load_format(format_).list_models(names)
-        if model.name[:1] != "." and _is_readable(path := join(parent, model.name))
-    ]
+    models = []
+    for format_, endings in FORMAT_NAMES.items():
+        if not any(name.endswith(endings.telling_endings) for name in names):
+            continue
+        for model in load_format(format_).list_models(names):
+            path = join(parent, model.name)
+            if model.name[:1] == "." or not _is_readable(path):
+                continue
+            params = {epoch: join(parent, name) for epoch, name in model.params.items()}
+            newest = ["", *model.params.values()][-1]
+            models.append(ModelFiles(path, params, names[model.name], names.get(newest)))
+    return models
 
 
 def _is_readable(path: str) -> bool:
-    return (
-        is_url(path) or os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
-    )
+    if is_url(path) or os.path.isfile(path):
+        return True
+    return os.path.islink(path) and not os.path.exists(path)  # broken: to be reported
 
 
 def _is_new(folder: str, visited: set[tuple[int, int]]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from graphshare.analysis.roles import Role, assign_roles
@@ -39,6 +40,7 @@ from graphshare.formats.model_names import (
     find_names,
     find_stem,
     list_file_endings,
+    select_params,
     split_params,
     suggest_graph,
 )
@@ -158,16 +160,17 @@ def graph_path(source: str) -> tuple[str, str]:
     """
     if source == "-":
         return STDIN, ""
-    if is_url(source) and is_surely_file(source):
-        return source, ""  # one request less: the one that reads the file tells whether it is there
-    if not is_url(source) and is_file(source):
+    is_remote = is_url(source)
+    # One request less for a URL: the one that reads the file tells whether it is there.
+    is_graph = is_surely_file(source) if is_remote else is_file(source)
+    if is_graph:
         return source, ""
     # A URL that ends in a slash is a folder, and no stem.
-    if not is_url(source) or base_name(source):
+    if base_name(source) or not is_remote:
         path = find_by_stem(source)
         if path:
             return path, source
-    if is_url(source) and is_file(source):
+    if is_remote and is_file(source):
         return source, ""
     if is_folder(source):
         raise InputError(
@@ -184,11 +187,11 @@ def graph_path(source: str) -> tuple[str, str]:
 
 
 def _name_graphs(stem: str) -> str:
-    return ", ".join(
-        extend(stem, names.suffix)
-        + ("" if names.is_certain else f" beside {names.params_path(stem, 0)}")
-        for names in FORMAT_NAMES.values()
-    )
+    graphs = []
+    for names in FORMAT_NAMES.values():
+        beside = "" if names.is_certain else f" beside {names.params_path(stem, 0)}"
+        graphs.append(extend(stem, names.suffix) + beside)
+    return ", ".join(graphs)
 
 
 def find_by_stem(stem: str) -> str:
@@ -196,11 +199,10 @@ def find_by_stem(stem: str) -> str:
     paths: list[str] = []
     for key, names in sorted(FORMAT_NAMES.items(), key=lambda item: item[0] != DEFAULT_FORMAT):
         path = extend(stem, names.suffix)
-        if exists(path) and (
-            names.is_certain or exists(names.params_path(stem, 0)) or _begins_like(key, path)
-        ):
-            paths.append(path)
-        if paths and (key == DEFAULT_FORMAT or is_url(stem)):  # each further one is a request
+        if not exists(path) or not _is_model(key, stem, path):
+            continue
+        paths.append(path)
+        if key == DEFAULT_FORMAT or is_url(stem):  # each further one is a request
             break
     if len(paths) > 1:
         message = f"names {len(paths)} models: {', '.join(paths)}"
@@ -208,8 +210,12 @@ def find_by_stem(stem: str) -> str:
     return paths[0] if paths else ""
 
 
-def _begins_like(key: str, path: str) -> bool:
-    """Return whether a local file is a model of a format: models may lack parameters."""
+def _is_model(key: str, stem: str, path: str) -> bool:
+    """Return whether a file with the suffix of a format is a model of it."""
+    names = FORMAT_NAMES[key]
+    if names.is_certain or exists(names.params_path(stem, 0)):
+        return True
+    # Models may lack parameters: then a local file shows by its start what it is.
     if is_url(path) or not is_file(path):
         return False
     with open_model_file(path) as file:
@@ -240,7 +246,7 @@ def sibling_params(stem: str, epoch: int | None, names: FormatNames) -> str | No
 
 def find_only_params(path: str, names: FormatNames) -> str | None:
     """Return the parameter file beside a graph, if any, of a format with one name for it."""
-    if not names.parameters or names.has_epochs or path == STDIN:
+    if path == STDIN or not names.has_one_parameter_file:
         return None
     params = names.params_path(find_stem(path), 0)
     return params if exists(params) else None
@@ -308,7 +314,8 @@ def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None)
 
 
 def _is_parameter_file(path: str) -> bool:
-    if path == "-" or (is_url(path) and is_surely_file(path)) or is_file(path):
+    is_remote_file = is_url(path) and is_surely_file(path)
+    if path == "-" or is_remote_file or is_file(path):
         return True
     if not is_folder(path) or find_by_stem(path):
         return False
@@ -320,33 +327,26 @@ def _is_parameter_file(path: str) -> bool:
 
 def list_siblings(stem: str, names: FormatNames) -> list[str]:
     """Return the parameter files of a stem, those that cannot be listed left out."""
+    first = names.params_path(stem, 0)
     if not names.has_epochs:
-        return [path for path in (names.params_path(stem, 0),) if exists(path)]
+        return [first] if exists(first) else []
     folder, name = split(stem)
     try:
         entries = list_names(folder, prefix=f"{name}-")
     except OSError:
         return []
     except InputError:  # a web server that lists no folders: the first epoch is where MXNet puts it
-        entries = [
-            name
-            for path in (names.params_path(stem, 0),)
-            if exists(path)
-            for name in (base_name(path),)
-        ]
-    # The prefix of net also finds files of net-large.
-    return [join(folder, entry) for entry in entries if (split_params(entry) or ("",))[0] == name]
+        entries = [base_name(first)] if exists(first) else []
+    return [join(folder, entry) for entry in select_params(entries, name)]
 
 
 def _epochs_hint(stem: str, names: FormatNames) -> str:
     paths = list_siblings(stem, names)
-    epochs = [str(parts[1]) for path in paths if (parts := split_params(path)) is not None]
-    choice = f"choose with `epoch`, or name a file, such as {paths[0]}" if paths else ""
-    return (
-        f"there are epochs {', '.join(epochs)}: {choice}"
-        if epochs
-        else f"there is no {extend(stem, '-NNNN.params')}"
-    )
+    epochs = [str(parts[1]) for parts in map(split_params, paths) if parts is not None]
+    if not epochs:
+        return f"there is no {extend(stem, '-NNNN.params')}"
+    choice = f"choose with `epoch`, or name a file, such as {paths[0]}"
+    return f"there are epochs {', '.join(epochs)}: {choice}"
 
 
 def as_checkpoint(model: Model) -> Checkpoint:
@@ -355,7 +355,9 @@ def as_checkpoint(model: Model) -> Checkpoint:
     """
     if isinstance(model, Checkpoint):
         return model
-    return Checkpoint(model) if isinstance(model, Graph) else load(model)
+    if isinstance(model, Graph):
+        return Checkpoint(model)
+    return load(model)
 
 
 def as_names(names: Names) -> tuple[str, ...]:
@@ -389,24 +391,24 @@ def find_roles(
 
 def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collection[str]]) -> None:
     """Raise RefusedError with all names in ``options`` that no variable has."""
-    names = [node.name for node in variables] if any(options.values()) else []
+    if not any(options.values()):
+        return
+    names = [node.name for node in variables]
     known = set(names)
-    faults = [
-        Fault(f"{option} {name!r} names no variable", hint=suggest(name, names, "variables"))
-        for option, texts in options.items()
-        for name in texts
-        if name not in known
-    ]
-    if faults:
-        raise RefusedError(faults)
+    faults = []
+    for option, texts in options.items():
+        for name in texts:
+            if name not in known:
+                hint = suggest(name, names, "variables")
+                faults.append(Fault(f"{option} {name!r} names no variable", hint=hint))
+    RefusedError.raise_any(faults)
 
 
 def as_shapes(shapes: Mapping[str, Sequence[S]] | None, *graphs: Graph) -> dict[str, tuple[S, ...]]:
     """Return shapes by name as tuples; a pattern applies to each matching variable of ``graphs``."""
     tuples = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    return expand_patterns(
-        tuples, dict.fromkeys(node.name for graph in graphs for node in graph.variables())
-    )
+    variables = chain.from_iterable(graph.variables() for graph in graphs)
+    return expand_patterns(tuples, dict.fromkeys(node.name for node in variables))
 
 
 def as_path(path: StrPath | None) -> str | None:

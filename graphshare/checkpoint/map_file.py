@@ -21,7 +21,7 @@ from graphshare.formats.mxnet.source import SPECIAL
 from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.text.format import encode_json, format_count
-from graphshare.text.names import did_you_mean, find_numbered
+from graphshare.text.names import did_you_mean, find_duplicates, find_numbered
 from graphshare.text.summary import ShortRepr, quote_name
 
 MAP_VERSION = 1
@@ -98,12 +98,10 @@ class NodeFinder:
 
     def find(self, place: Place) -> Node | None:
         """Return the node at a place; None where there is none, or several."""
-        if (
-            place.id is not None
-            and 0 <= place.id < len(self._nodes)
-            and self._nodes[place.id].name == place.name
-        ):
-            return self._nodes[place.id]
+        if place.id is not None and 0 <= place.id < len(self._nodes):
+            node = self._nodes[place.id]
+            if node.name == place.name:
+                return node
         if not self._by_name:
             for node in self._nodes:
                 self._by_name.setdefault(node.name, []).append(node)
@@ -140,19 +138,12 @@ def parse_map(data: bytes, where: str) -> MapFile:
         raise InputError(Fault(f"is not a map: {error}", where=where, hint=hint)) from None
     # Only the pairs show a repeated name: a dict keeps the last of them silently.
     pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)
-    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-    if twice:
-        raise InputError(
-            [
-                Fault(f"names {name!r} more than once", where=where, hint="keep one of them")
-                for name in twice
-            ]
-        )
-    return MapFile(
-        [MapEntry(Place(None, old), Place(None, new)) for old, new in pairs],
-        by_name=True,
-        where=where,
+    InputError.raise_any(
+        Fault(f"names {name!r} more than once", where=where, hint="keep one of them")
+        for name in find_duplicates(old for old, _ in pairs)
     )
+    entries = [MapEntry(Place(None, old), Place(None, new)) for old, new in pairs]
+    return MapFile(entries, by_name=True, where=where)
 
 
 def _refuse_newer(version: bytes, where: str) -> None:
@@ -206,7 +197,8 @@ def read_stored_names(
 def _read_stored_by_id(map_file: MapFile, graph: Graph, inverse: bool) -> StoredByNode:
     stored: dict[Node, StoredNames] = {}
     finder = NodeFinder(graph)
-    for old, new in (entry.order_places(inverse) for entry in map_file.entries):
+    for entry in map_file.entries:
+        old, new = entry.order_places(inverse)
         if old is None or old.id is None or new is None or new.outputs is None:
             continue
         node = finder.find(old)
@@ -230,16 +222,11 @@ def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
 
 
 def _inverse(pairs: dict[str, str], where: str) -> dict[str, str]:
-    counts = Counter(pairs.values())
-    twice = [name for name, count in counts.items() if count > 1]
-    if twice:
-        hint = "a map file written by `rename --map-out` identifies nodes by id and has an inverse"
-        raise InputError(
-            [
-                Fault(f"gives the name {name!r} more than once", where=where, hint=hint)
-                for name in twice
-            ]
-        )
+    hint = "a map file written by `rename --map-out` identifies nodes by id and has an inverse"
+    InputError.raise_any(
+        Fault(f"gives the name {name!r} more than once", where=where, hint=hint)
+        for name in find_duplicates(pairs.values())
+    )
     return {new: old for old, new in pairs.items()}
 
 
@@ -278,8 +265,7 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
             )
         else:
             names[node] = new.name
-    if faults:
-        raise InputError(faults)
+    InputError.raise_any(faults)
     return names
 
 
@@ -288,22 +274,21 @@ def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, s
     for node in dict.fromkeys((*(head.node for head in graph.heads), *graph.nodes)):
         for name in dict.fromkeys((node.name, *filter(None, node.details.outputs))):
             by_name.setdefault(name, []).append(node)
-    # NAME#1 is the second of several nodes of one name, as in every option.
-    numbered = {name: one for name in names if (one := find_numbered(name, by_name)) is not None}
-    unknown = [name for name in names if name not in by_name and name not in numbered]
-    if unknown:
-        raise InputError(
-            [
-                Fault(
-                    f"the graph has no node named {name!r}",
-                    where=where,
-                    hint=did_you_mean(name, by_name),
-                )
-                for name in unknown
-            ]
-        )
-    new = {node: names.get(node.name, node.name) for old in names for node in by_name.get(old, ())}
-    return {**new, **{node: names[name] for name, node in numbered.items()}}
+    new: dict[Node, str] = {}
+    numbered: dict[Node, str] = {}
+    faults = []
+    for name in names:
+        # NAME#1 is the second of several nodes of one name, as in every option.
+        one = find_numbered(name, by_name)
+        if one is not None:
+            numbered[one] = names[name]
+        elif name in by_name:
+            new.update((node, names.get(node.name, node.name)) for node in by_name[name])
+        else:
+            message = f"the graph has no node named {name!r}"
+            faults.append(Fault(message, where=where, hint=did_you_mean(name, by_name)))
+    InputError.raise_any(faults)
+    return {**new, **numbered}
 
 
 def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
@@ -313,29 +298,27 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
     node for several branches), ``dropped`` (a connected input too) or ``implied`` (a name without a
     node).
     """
-    rewrite, sources = _find_rewrite(model)
+    rewrite, sources = _find_rewrite(model), model.loaded_models
     numbers = {source.graph: i for i, source in enumerate(sources)}
     new_ids = {
         node: i for i, node in enumerate(find_format(rewrite.graph).list_as_read(rewrite.graph))
     }
-    entries = [
-        {
-            "branch": branch.label,
-            "graph": numbers[branch.source],
-            "from": {
-                "id": i,
-                "name": node.name,
-                "kind": "operator" if node.op else "variable",
-                **_describe_names(node),
-            },
-            "to": None
-            if image is None
-            else {"id": new_ids[image], "name": image.name, **_describe_names(image)},
-            "how": how,
-        }
-        for branch, nodes in _list_images(rewrite)
-        for i, node, image, how in nodes
-    ]
+    entries = []
+    for branch, nodes in _list_images(rewrite):
+        for i, node, image, how in nodes:
+            kind = "operator" if node.op else "variable"
+            target = None
+            if image is not None:
+                target = {"id": new_ids[image], "name": image.name, **_describe_names(image)}
+            entries.append(
+                {
+                    "branch": branch.label,
+                    "graph": numbers[branch.source],
+                    "from": {"id": i, "name": node.name, "kind": kind, **_describe_names(node)},
+                    "to": target,
+                    "how": how,
+                }
+            )
     for rename in rewrite.renames:
         graph = next(numbers[b.source] for b in rewrite.branches if b.label == rename.branch)
         entries.append(
@@ -366,10 +349,8 @@ def _list_images(
     shared = {node for node, count in served.items() if count > 1}
     copies = Counter(branch.source for branch in rewrite.branches)
     for branch in rewrite.branches:
-        yield (
-            branch,
-            _list_nodes(branch, shared, "copied" if copies[branch.source] > 1 else "renamed"),
-        )
+        changed = "copied" if copies[branch.source] > 1 else "renamed"
+        yield branch, _list_nodes(branch, shared, changed)
 
 
 def _list_nodes(
@@ -382,8 +363,10 @@ def _list_nodes(
             how = "dropped"
         elif image in shared:
             how = "tied"
+        elif image is node or image.name == node.name:
+            how = "kept"
         else:
-            how = "kept" if image is node or image.name == node.name else changed
+            how = changed
         yield i, node, image, how
 
 
@@ -399,10 +382,11 @@ def _hash(source: Checkpoint) -> str:
     return hash_pieces(format_.encode(source.graph) if format_.holds_parameters else [source.data])
 
 
-def _find_rewrite(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
+def _find_rewrite(model: Checkpoint) -> Rewrite:
+    """Return a model's rewrite; of one as it was loaded, the rewrite that keeps all nodes."""
     if model.rewrite is not None:
-        return model.rewrite, model.sources
-    return Rewrite(model.graph, (Branch("", model.graph, Kept(model.graph)),)), (model,)
+        return model.rewrite
+    return Rewrite(model.graph, (Branch("", model.graph, Kept(model.graph)),))
 
 
 def _readable(path: str) -> str:
@@ -412,21 +396,19 @@ def _readable(path: str) -> str:
 
 def map_text(model: Checkpoint) -> str:
     """Return the text of a model's map file."""
-    rewrite, sources = _find_rewrite(model)
-    nodes = [
-        node
-        for graph in (rewrite.graph, *(source.graph for source in sources))
-        for node in graph.nodes
-    ]
+    rewrite, sources = _find_rewrite(model), model.loaded_models
+    nodes = list(rewrite.graph.nodes)
+    for source in sources:
+        nodes += source.graph.nodes
+    names = "".join([node.name for node in nodes])
     has_more = rewrite.renames or any(map(_STORED_NAMES, nodes))
-    if not nodes or has_more or SPECIAL.search("".join([node.name for node in nodes])) is not None:
+    if not nodes or has_more or SPECIAL.search(names) is not None:
         return msgspec.json.format(encode_json(describe_rewrite(model)), indent=2).decode() + "\n"
     head = {"version": MAP_VERSION, "sources": _describe_sources(sources), "entries": []}
     # The entries go between the last brackets, of the empty list.
     begin, _, end = msgspec.json.format(encode_json(head), indent=2).decode().rpartition("[]")
-    entries = ",\n".join(
-        _usual_entries(rewrite, {source.graph: i for i, source in enumerate(sources)})
-    )
+    numbers = {source.graph: i for i, source in enumerate(sources)}
+    entries = ",\n".join(_usual_entries(rewrite, numbers))
     return f"{begin}[\n{entries}\n  ]{end}\n"
 
 
@@ -439,16 +421,16 @@ def _usual_entries(rewrite: Rewrite, numbers: Mapping[Graph, int]) -> Iterator[s
     for branch, rows in _list_images(rewrite):
         label = encode_json(branch.label).decode()
         head = (
-            f"    "
-            f'{{\n      "branch": {label},\n      "graph": {numbers[branch.source]},\n      "from": {{\n        "id": '
+            f'    {{\n      "branch": {label},\n      "graph": {numbers[branch.source]},\n'
+            '      "from": {\n        "id": '
         )
         for i, node, image, how in rows:
             kind = "operator" if node.op else "variable"
-            to = (
-                "null"
-                if image is None
-                else f'{{\n        "id": {new_ids[image]},\n        "name": "{image.name}"\n      }}'
-            )
+            to = "null"
+            if image is not None:
+                to = (
+                    f'{{\n        "id": {new_ids[image]},\n        "name": "{image.name}"\n      }}'
+                )
             yield (
                 f'{head}{i},\n        "name": "{node.name}",\n        "kind": "{kind}"\n      }},\n'
                 f'      "to": {to},\n      "how": "{how}"\n    }}'

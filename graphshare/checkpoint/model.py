@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -61,19 +62,13 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     removed: tuple[RemovedMessage, ...] = ()
 
     def _summary(self) -> str:
-        parameters = (
-            ""
-            if self.parameter_file is None
-            else f", {format_count(len(self.parameter_file.records), 'array')}"
-        )
-        branches = (
-            ""
-            if self.rewrite is None
-            else f", {len(self.rewrite.branches)} branch{'' if len(self.rewrite.branches) == 1 else 'es'}"
-        )
-        return (
-            f"{quote_name(self.stem or self.where)}, {self.graph._summary()}{parameters}{branches}"
-        )
+        parts = [quote_name(self.stem or self.where), self.graph._summary()]
+        if self.parameter_file is not None:
+            parts.append(format_count(len(self.parameter_file.records), "array"))
+        if self.rewrite is not None:
+            count = len(self.rewrite.branches)
+            parts.append(f"{count} branch{'' if count == 1 else 'es'}")
+        return ", ".join(parts)
 
     def _repr_html_(self) -> str:
         """Return a summary for notebooks, from the files' indices only."""
@@ -82,29 +77,25 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         )
 
     def _list_facts(self) -> list[tuple[str, str]]:
-        roles = assign_roles(self.graph, held=self._find_names())
-        inputs = [node.name for node, role in roles.items() if not role.is_parameter]
-        names = {node.name: None for node, role in roles.items() if role.is_parameter}
+        inputs: list[str] = []
+        parameters: set[str] = set()
+        for node, role in assign_roles(self.graph, held=self._find_names()).items():
+            if role.is_parameter:
+                parameters.add(node.name)
+            else:
+                inputs.append(node.name)
         facts = [
             ("file", self.where),
             ("inputs", format_names(inputs)),
-            ("parameters", f"{len(names):,}"),
+            ("parameters", f"{len(parameters):,}"),
+            ("outputs", format_names(map(output_name, self.graph.heads))),
         ]
-        facts.append(("outputs", format_names(output_name(head) for head in self.graph.heads)))
         if self.parameter_file is not None:
-            facts.append(
-                (
-                    "parameter file",
-                    f"{self.parameter_file.shown_path}: {self.parameter_file.describe_size()}",
-                )
-            )
+            size = self.parameter_file.describe_size()
+            facts.append(("parameter file", f"{self.parameter_file.shown_path}: {size}"))
         if self.rewrite is not None:
-            facts.append(
-                (
-                    "branches",
-                    format_names(branch.label or "(original)" for branch in self.rewrite.branches),
-                )
-            )
+            labels = [branch.label or "(original)" for branch in self.rewrite.branches]
+            facts.append(("branches", format_names(labels)))
         return [*facts, *(("note", note) for note in self.notes)]
 
     def _find_names(self) -> frozenset[str] | None:
@@ -126,6 +117,11 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         """
         return list_parameter_names(self.parameter_file)
 
+    @property
+    def loaded_models(self) -> tuple[Checkpoint, ...]:
+        """The models that were loaded: the sources of a rewrite, else this one."""
+        return self.sources or (self,)
+
     @check_arguments
     def with_params(self, arrays: Mapping[str, Any]) -> Checkpoint:
         """Return this model with ``arrays`` (anything that numpy takes) for the parameters of these names.
@@ -136,21 +132,23 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         """
         if not arrays:
             return self
-        roles = assign_roles(self.graph, held=self.held)
-        auxiliary = {node.name for node, role in roles.items() if role.kind is Kind.AUXILIARY}
-        implied = list(list_implied_variables(self.graph))
-        auxiliary |= {variable.name for variable in implied if variable.auxiliary}
-        known = (
-            {node.name for node in roles}
-            | {variable.name for variable in implied}
-            | (self.held or frozenset())
-        )
-        unknown = [name for name in arrays if split_key(name)[1] not in known]
-        if unknown:
-            message = "the graph has no variable named"
-            raise RefusedError(
-                [Fault(f"{message} {name!r}", hint=did_you_mean(name, known)) for name in unknown]
-            )
+        held = self.held
+        known = set(held or ())
+        auxiliary: set[str] = set()
+        for node, role in assign_roles(self.graph, held=held).items():
+            known.add(node.name)
+            if role.kind is Kind.AUXILIARY:
+                auxiliary.add(node.name)
+        for variable in list_implied_variables(self.graph):
+            known.add(variable.name)
+            if variable.auxiliary:
+                auxiliary.add(variable.name)
+        faults = []
+        for name in arrays:
+            if split_key(name)[1] not in known:
+                hint = did_you_mean(name, known)
+                faults.append(Fault(f"the graph has no variable named {name!r}", hint=hint))
+        RefusedError.raise_any(faults)
         in_model = find_format(self.graph).holds_parameters
         file = replace_arrays(self.parameter_file, arrays, None if in_model else auxiliary)
         return msgspec.structs.replace(self, parameter_file=file, needs_params=True)
@@ -195,7 +193,7 @@ def follow_rewrite(
         parameter_file=file,
         data=b"",
         rewrite=rewrite if model.rewrite is None else model.rewrite.then(rewrite),
-        sources=model.sources or (model,),
+        sources=model.loaded_models,
         report=report,
         notes=(*notes, *_note_untyped(rewrite.graph, needs_types), *more),
         needs_params=model.needs_params or needs_params,
@@ -219,10 +217,14 @@ def follow_group(
     lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]
     rewrite = _settle_names(rewrite)
     removed, more = _account(rewrite)
-    records = tuple(record for part in lists for record in part.records)
+    records = tuple(chain.from_iterable(part.records for part in lists))
     # Outputs in a folder get the name and epoch of the first model with parameters.
     namesake = next((model for model in models if model.parameter_file is not None), models[0])
+    sources: list[Checkpoint] = []
+    earlier: list[RemovedMessage] = []
     for model in models:
+        sources += model.loaded_models
+        earlier += model.removed
         if model.rewrite is not None:
             rewrite = model.rewrite.then(rewrite)
     return Checkpoint(
@@ -231,11 +233,11 @@ def follow_group(
         namesake.where,
         epoch=namesake.epoch,
         rewrite=rewrite,
-        sources=tuple(source for model in models for source in model.sources or (model,)),
+        sources=tuple(sources),
         report=report,
         notes=(*notes, *_note_untyped(rewrite.graph, needs_types=True), *more),
         needs_params=True,
-        removed=_join_removed([part for model in models for part in model.removed], removed),
+        removed=_join_removed(earlier, removed),
     )
 
 
@@ -246,20 +248,19 @@ def _plan_records(
     placed: set[Node] = set()
     written: set[str | None] = set()
     for model, branch in zip(models, rewrite.branches, strict=True):
+        images = branch.images.values()
         if model.parameter_file is not None:
             renames = tuple(rename for rename in rewrite.renames if rename.branch == branch.label)
-            plan = plan_records(
-                model.parameter_file, Rewrite(rewrite.graph, (branch,), renames), drop_unused=True
-            )
-            shared = {image.name for image in branch.images.values() if image in placed}
-            own = [
-                (record, key)
-                for record, key in plan
-                if key not in written or split_key(key or "")[1] not in shared
-            ]
+            part = Rewrite(rewrite.graph, (branch,), renames)
+            shared = {image.name for image in images if image in placed}
+            own: Plan = []
+            for record, key in plan_records(model.parameter_file, part, drop_unused=True):
+                is_shared = split_key(key or "")[1] in shared
+                if not (is_shared and key in written):
+                    own.append((record, key))
             written.update(key for _, key in own)
             yield model.parameter_file, own
-        placed.update(branch.images.values())
+        placed.update(images)
 
 
 def _note_untyped(graph: Graph, needs_types: bool) -> list[str]:
@@ -279,19 +280,26 @@ def _note_untyped(graph: Graph, needs_types: bool) -> list[str]:
 def _join_removed(
     earlier: Sequence[RemovedMessage], later: Sequence[RemovedMessage]
 ) -> tuple[RemovedMessage, ...]:
-    return tuple(dict.fromkeys((*earlier, *later)) if earlier else later)
+    if not earlier:
+        return tuple(later)
+    return tuple(dict.fromkeys((*earlier, *later)))
 
 
 def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:
     """Raise SelfCheckError for a removed part of a kept owner."""
     branches = [(branch.source, branch.images) for branch in rewrite.branches]
-    parts = list(find_format(rewrite.graph).account(rewrite.graph, branches))
-    faults = [part for part in parts if isinstance(part, Fault)]
-    if faults:
-        raise SelfCheckError([replace(fault, hint=BUG) for fault in faults])
-    return [part for part in parts if isinstance(part, RemovedMessage)], [
-        part for part in parts if isinstance(part, str)
-    ]
+    removed: list[RemovedMessage] = []
+    notes: list[str] = []
+    faults: list[Fault] = []
+    for part in find_format(rewrite.graph).account(rewrite.graph, branches):
+        if isinstance(part, Fault):
+            faults.append(replace(part, hint=BUG))
+        elif isinstance(part, RemovedMessage):
+            removed.append(part)
+        else:
+            notes.append(part)
+    SelfCheckError.raise_any(faults)
+    return removed, notes
 
 
 def _settle_names(rewrite: Rewrite) -> Rewrite:
@@ -301,18 +309,15 @@ def _settle_names(rewrite: Rewrite) -> Rewrite:
         Fault(what, node=node.name, hint=hint)
         for what, hint, node in graph.source.name_faults(graph)
     ]
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     labels = _find_free_labels(graph)
     if not labels or any(_find_free_labels(branch.source) for branch in rewrite.branches):
         return rewrite
 
     def relabel(node: Node) -> Node:
-        return (
-            replace(node, details=replace(node.details, label=labels[node]))
-            if node in labels
-            else node
-        )
+        if node not in labels:
+            return node
+        return replace(node, details=replace(node.details, label=labels[node]))
 
     relabelled, images = rebuild_graph(graph, relabel)
     return rewrite.then(Rewrite(relabelled, (Branch("", graph, images),)))

@@ -47,10 +47,9 @@ class Parameters(Mapping[str, "Array"]):
     __slots__ = ("_by_key", "_by_name")
 
     def __init__(self, file: ParameterFile | None) -> None:
-        keys = {} if file is None else file.by_key()
-        self._by_key: dict[str, tuple[ParameterFile, Record]] = {
-            key: (file, record) for key, record in keys.items() if file
-        }
+        self._by_key: dict[str, tuple[ParameterFile, Record]] = {}
+        if file is not None:
+            self._by_key = {key: (file, record) for key, record in file.by_key().items()}
         self._by_name: dict[str, str] = {}
         for key in self._by_key:
             name = split_key(key)[1]
@@ -72,7 +71,9 @@ class Parameters(Mapping[str, "Array"]):
         return len(self._by_name)
 
     def __eq__(self, other: object) -> bool:
-        return have_equal_values(self, other) if isinstance(other, Mapping) else NotImplemented
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return have_equal_values(self, other)
 
     def __repr__(self) -> str:
         return f"<Parameters: {format_count(len(self), 'array')}>"
@@ -84,24 +85,30 @@ class Parameters(Mapping[str, "Array"]):
             (name, format_dims(r.shape, unknown="-"), r.dtype or "", format_bytes(r.dense_size))
             for name, r in records.items()
         ]
-        title = f"{format_count(len(rows), 'array')}, {format_bytes(sum(r.dense_size for r in records.values()))}"
+        size = sum(record.dense_size for record in records.values())
+        title = f"{format_count(len(rows), 'array')}, {format_bytes(size)}"
         return format_html(title, tables=[Table(("name", "shape", "dtype", "size"), rows)])
 
 
 def check_unchanged(file: ParameterFile) -> None:
     """Raise InputError if a file of the records is gone, or has another size or time of change."""
-    origins = [file if record.origin is None else record.origin.file for record in file.records]
-    for source in {id(source): source for source in origins if source is not None}.values():
+    hint = "a pickle or copy of a model reads its parameters from this file: load the model again"
+    holders = {id(holder): holder for holder in map(file.find_holder, file.records)}
+    for holder in holders.values():
+        if holder is None:
+            continue
         try:
-            reopen_source(source.path, source.identity, source.held).close()
+            reopen_source(holder.path, holder.identity, holder.held).close()
         except InputError as error:
-            hint = "a pickle or copy of a model reads its parameters from this file: load the model again"
-            raise InputError(
-                [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
-            ) from error
+            faults = [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
+            raise InputError(faults) from error
 
 
-def list_under(source: ParameterFile, plan: Collection[tuple[Record, str | None]]) -> ParameterFile:
+Plan = list[tuple[Record, str | None]]
+"""Records with their new keys."""
+
+
+def list_under(source: ParameterFile, plan: Plan) -> ParameterFile:
     """Return ``source``'s records under the keys of ``plan``; the bytes stay in place."""
     return msgspec.structs.replace(
         source, records=tuple(_list_record(source, record, key) for record, key in plan)
@@ -132,31 +139,31 @@ def replace_arrays(
     new: dict[str, Record] = {}
     faults: list[Fault] = []
     for name, array in arrays.items():
-        kind, plain = split_key(name)
-        key = (
-            name
-            if kind or name in old
-            else keys.get(name) or join_key(_choose_prefix(plain, auxiliary, old), plain)
-        )
+        if name in old or split_key(name)[0]:
+            key = name
+        elif name in keys:
+            key = keys[name]
+        else:
+            key = join_key(_choose_prefix(name, auxiliary, old), name)
         before = old.get(key)
-        new[key] = record_in_memory(
-            key, array, (before.dtype if before is not None else None) or "float32"
-        )
-        if before is not None:
+        if before is None:
+            new[key] = record_in_memory(key, array, "float32")
+        else:
+            new[key] = record_in_memory(key, array, before.dtype or "float32")
             faults += _compare(name, new[key], before)
-    if faults:
-        raise RefusedError(faults)
-    records = {key: _list_record(source, record, key) for key, record in old.items()}
-    for key, record in records.items():
+    RefusedError.raise_any(faults)
+    records = {}
+    for key, record in old.items():
+        records[key] = _list_record(source, record, key)
         if record.tied_to in new:  # a second name of an array that is replaced keeps the old array
-            records[key] = msgspec.structs.replace(record, tied_to=None)
+            records[key] = msgspec.structs.replace(records[key], tied_to=None)
     return msgspec.structs.replace(source, records=tuple({**records, **new}.values()))
 
 
 def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
     if old.shape is not None and new.shape != old.shape:
-        yield Fault(f"{name!r} has the shape {format_shape(new.shape)}, and the parameter {format_shape(old.shape)}",
-                    hint="give an array of that shape")  # fmt: skip
+        shapes = f"{format_shape(new.shape)}, and the parameter {format_shape(old.shape)}"
+        yield Fault(f"{name!r} has the shape {shapes}", hint="give an array of that shape")
     dtype = "float32" if old.dtype == "bfloat16" else old.dtype
     if dtype is not None and new.dtype != dtype:
         yield Fault(
@@ -167,36 +174,31 @@ def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
 
 def _choose_prefix(name: str, auxiliary: Collection[str] | None, old: Collection[str]) -> str:
     """Return no prefix if no record has one, as Gluon writes them."""
-    if auxiliary is None or (old and not any(split_key(key)[0] for key in old)):
+    if auxiliary is None:
+        return ""
+    has_prefixes = any(split_key(key)[0] for key in old)
+    if old and not has_prefixes:
         return ""
     return "aux" if name in auxiliary else "arg"
 
 
-def split_by_origin(
-    file: ParameterFile,
-) -> list[tuple[ParameterFile, list[tuple[Record, str | None]]]]:
-    """Return the records with their keys, in order, file by file, for :func:`join_params`."""
-    parts: list[tuple[ParameterFile, list[tuple[Record, str | None]]]] = []
-    current: object = None
+def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, Plan]]:
+    """Return the records with their keys, in order, file by file, for :func:`join_params`.
+
+    Arrays in memory are a part of ``file`` of their own.
+    """
+    parts: list[tuple[ParameterFile, Plan]] = []
+    current: ParameterFile | None = None
     for record in file.records:
-        origin = record.origin
-        source = record.other_file or file
-        if source is file:
-            where: object = "memory" if origin is not None else file
-            stored = record
-        else:
-            where = source
-            stored = msgspec.structs.replace(
-                record, key=origin.key if origin is not None else None, origin=None
-            )
-        if not parts or where is not current:
-            parts.append((source, []))
-            current = where
+        holder = file.find_holder(record)
+        if not parts or holder is not current:
+            parts.append((file if holder is None else holder, []))
+            current = holder
+        stored = record
+        if record.origin is not None and holder is not None:
+            stored = msgspec.structs.replace(record, key=record.origin.key, origin=None)
         parts[-1][1].append((stored, record.key))
     return parts or [(file, [])]
-
-
-Plan = list[tuple[Record, str | None]]
 
 
 def list_parameter_names(params: ParameterFile | None) -> frozenset[str] | None:
@@ -226,7 +228,7 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     variables. Raises RefusedError for names of two records.
     """
     records = [(record, *split_key(record.key or "")) for record in params.records]
-    held = frozenset([name for _, _, name in records])
+    held = frozenset(name for _, _, name in records)
     first, *others = _list_names_by_branch(rewrite, held)
     if not drop_unused:  # a record of no variable goes into the result once, with the first branch
         first = {**{name: (name,) for name in held.difference(*others)}, **first}
@@ -235,15 +237,15 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     faults: dict[str, Fault] = {}
     for names in (first, *others):
         for record, kind, name in records:
-            for key in [join_key(kind, new) for new in names.get(name, ())]:
+            for new in names.get(name, ()):
+                key = join_key(kind, new)
                 owner = owners.setdefault(key, record.key or "")
                 if owner != record.key:
                     message = f"records {owner!r} and {record.key!r} would both become {key!r}"
                     faults.setdefault(key, Fault(message, where=params.path))
                 elif names is first or key != record.key:  # a tied parameter is written once
                     plan.append((record, key))
-    if faults:
-        raise RefusedError(faults.values())
+    RefusedError.raise_any(faults.values())
     return plan
 
 
@@ -261,13 +263,15 @@ def _list_names_by_branch(
 def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
     """Raise RefusedError if there are records and none has the name of a variable of ``graph``."""
     held = list_parameter_names(params)
-    if params is None or not held or any(node.name in held for node in graph.variables()):
+    if params is None or not held or find_format(graph).holds_parameters:
         return
-    known = {node.name for node in graph.variables()} | {
-        variable.name for variable in list_implied_variables(graph)
-    }
-    if held.isdisjoint(known) and not find_format(graph).holds_parameters:
-        hint = f"it holds {format_names(sorted(held), 4)}; the graph's variables are {format_names(sorted(known), 4)}"
+    variables = [node.name for node in graph.variables()]
+    if not held.isdisjoint(variables):
+        return
+    implied = [variable.name for variable in list_implied_variables(graph)]
+    if held.isdisjoint(implied):
+        known = sorted({*variables, *implied})
+        hint = f"it holds {format_names(sorted(held), 4)}; the graph's variables are {format_names(known, 4)}"
         raise RefusedError(Fault("holds no parameter of this graph", where=params.path, hint=hint))
 
 
@@ -286,26 +290,27 @@ def notes_on(
     held = list_parameter_names(params)
     if find_format(graph).holds_parameters or params is None or held is None:
         return notes
-    roles = assign_roles(graph, held=held) if roles is None else roles
+    if roles is None:
+        roles = assign_roles(graph, held=held)
     implied = {
         variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)
     }
     missing, taken = disagreements(roles, held)
     missing += [name for name, role in implied.items() if role.is_parameter and name not in held]
     prefixes = _list_prefixes(roles, implied)
-    surplus = [
-        record.key or "" for record in params.records if unused and record.name not in prefixes
-    ]
-    return notes + [
-        f"{params.path}: {text}: {format_names(names)}"
-        for text, names in (
-            ("lacks parameters of the graph", missing),
-            ("contains values for a graph input; treated as a parameter", taken),
-            ("has the wrong prefix (arg: or aux:)", _wrong_prefixes(params, graph, prefixes)),
-            ("contains arrays that no variable uses", surplus),
-        )
-        if names
-    ]
+    misfits = {
+        "lacks parameters of the graph": missing,
+        "contains values for a graph input; treated as a parameter": taken,
+        "has the wrong prefix (arg: or aux:)": _wrong_prefixes(params, graph, prefixes),
+    }
+    if unused:
+        misfits["contains arrays that no variable uses"] = [
+            record.key or "" for record in params.records if record.name not in prefixes
+        ]
+    for text, names in misfits.items():
+        if names:
+            notes.append(f"{params.path}: {text}: {format_names(names)}")
+    return notes
 
 
 def _list_prefixes(roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> dict[str, set[str]]:
@@ -320,19 +325,26 @@ def _wrong_prefixes(
     params: ParameterFile, graph: Graph, prefixes: Mapping[str, Collection[str]]
 ) -> list[str]:
     """Return keys with the wrong ``arg:`` or ``aux:``; MXNet's Module would not find them."""
-    wrong = [
-        r for r in params.records if r.kind and r.kind not in prefixes.get(r.name, RECORD_PREFIXES)
-    ]
-    unclear = set(_list_unclear(graph)) if wrong else ()
+    wrong = []
+    for record in params.records:
+        fitting = prefixes.get(record.name, RECORD_PREFIXES)
+        if record.kind and record.kind not in fitting:
+            wrong.append(record)
+    if not wrong:
+        return []
+    unclear = set(_list_unclear(graph))
     return [record.key or "" for record in wrong if record.name not in unclear]
 
 
 def _list_unclear(graph: Graph) -> Iterator[str]:
     """Yield the names of the inputs of operators that may mutate any of their inputs."""
     for node in graph.nodes:
+        if node.is_variable:
+            continue
         signature = find_signature(node)
-        if not node.is_variable and (signature is None or not signature.inputs_known):
-            yield from (entry.node.name for entry in node.inputs)
+        if signature is None or not signature.inputs_known:
+            for entry in node.inputs:
+                yield entry.node.name
 
 
 def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
@@ -369,7 +381,9 @@ def _list_new_names(
     for variable in implied:
         names = new.setdefault(variable.name, {})
         image = branch.images.get(variable.node)
-        # What became another has no such input
-        if image is not None and canonical(image.op) == canonical(variable.node.op):
+        if image is None:
+            continue
+        has_input = canonical(image.op) == canonical(variable.node.op)
+        if has_input:  # a node that became another operator has no such input
             names[renamed.get(variable.name, variable.name)] = None
     return new

@@ -81,11 +81,8 @@ class Outputs(msgspec.Struct, frozen=True):
     inputs: tuple[UsedFile, ...] = ()
 
     def files(self) -> list[str]:
-        return [
-            path
-            for path in (self.graph, self.params, self.map, self.arrays)
-            if path and path != "-"
-        ]
+        paths = (self.graph, self.params, self.map, self.arrays)
+        return [path for path in paths if path not in ("", "-")]
 
 
 def resolve_outputs(
@@ -113,13 +110,16 @@ def resolve_outputs(
     if in_place and (not out or _is_own_graph(out, model)):
         graph, params = _own_files(model, params)
         out = out or graph
-    stem = join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
-    writes_params = _writes_file(model.parameter_file, format_)
+    stem = ""
+    if is_directory(out):
+        stem = join(out, _name(model, out))
+    elif is_stem(out):
+        stem = out
+    if not params and _writes_file(model.parameter_file, format_):
+        names = format_.names
+        params = names.params_path(stem, model.epoch) if stem else _find_pair(out, names)
     if stem:
-        params = params or (format_.names.params_path(stem, model.epoch) if writes_params else "")
         out = extend(stem, format_.names.suffix)
-    elif writes_params and not params:
-        params = _find_pair(out, format_.names)
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
     _check_places(model, format_, out, params, map, dry_run=dry_run)
     outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
@@ -139,7 +139,7 @@ def _writes_file(file: ParameterFile | None, format_: ModelFormat) -> bool:
 
 
 def _find_pair(out: str, names: FormatNames) -> str:
-    is_pair = names.parameters and not names.has_epochs and out.endswith(names.suffix)
+    is_pair = names.has_one_parameter_file and out.endswith(names.suffix)
     return names.params_path(find_stem(out), 0) if is_pair else ""
 
 
@@ -158,13 +158,8 @@ def _check_places(
         faults.append(
             Fault("`save(params=...)` has nothing to write: there is no parameter file", hint=hint)
         )
-    if (
-        has_params
-        and model.needs_params
-        and not params
-        and not dry_run
-        and not format_.holds_parameters
-    ):
+    has_new_names = has_params and model.needs_params and not format_.holds_parameters
+    if has_new_names and not params and not dry_run:
         hint = "add `save(params=FILE)`, or write both under a stem (`out='siam'`)"
         faults.append(Fault("the parameters get new names, so they need an output", hint=hint))
     if faults:
@@ -175,19 +170,11 @@ def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
     suffix = os.path.splitext(out)[1].lower()
     for name, names in FORMAT_NAMES.items():
         if suffix == names.extension != format_.names.extension:
-            more = (
-                "; `gs.export` writes an MXNet model as ONNX"
-                if format_.supports(Operation.EXPORT)
-                else ""
-            )
-            hint = f"let it end in {format_.names.extension}{more}"
-            return [
-                Fault(
-                    f"is the path of {load_format(name).file}, but {format_.file} is written",
-                    where=out,
-                    hint=hint,
-                )
-            ]
+            message = f"is the path of {load_format(name).file}, but {format_.file} is written"
+            hint = f"let it end in {format_.names.extension}"
+            if format_.supports(Operation.EXPORT):
+                hint += "; `gs.export` writes an MXNet model as ONNX"
+            return [Fault(message, where=out, hint=hint)]
     return []
 
 
@@ -231,18 +218,13 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
     not fit.
     """
     stem, format_ = find_stem(outputs.graph), find_format(model.graph)
-    if (
-        is_url(stem)
-        or format_.holds_parameters
-        or extend(stem, format_.names.suffix) != outputs.graph
-    ):
+    if is_url(stem) or format_.holds_parameters:
         return
-    others = [
-        path
-        for path in list_siblings(stem, format_.names)
-        if find_identity(path) != find_identity(outputs.params)
-    ]
-    for path in others:
+    if extend(stem, format_.names.suffix) != outputs.graph:
+        return
+    for path in list_siblings(stem, format_.names):
+        if find_identity(path) == find_identity(outputs.params):
+            continue
         try:
             notes = notes_on(read_parameters(path), model.graph)
         except GraphshareError as error:
@@ -267,18 +249,15 @@ def input_files(model: Checkpoint) -> Iterator[UsedFile]:
         if source.where:
             yield UsedFile(source.where, "graph")
         file = source.parameter_file
-        if file is not None:
-            files = {
-                file.path,
-                *(
-                    record.other_file.path
-                    for record in file.records
-                    if record.other_file is not None
-                ),
-            }
-            yield from (
-                UsedFile(path, "parameters") for path in sorted(files) if path != source.where
-            )
+        if file is None:
+            continue
+        paths = {file.path}
+        for record in file.records:
+            if record.other_file is not None:
+                paths.add(record.other_file.path)
+        for path in sorted(paths):
+            if path != source.where:
+                yield UsedFile(path, "parameters")
 
 
 def place_result(path: str, model: Checkpoint, ending: str) -> str:
@@ -310,16 +289,16 @@ def _place_params(path: str, model: Checkpoint) -> str:
 
 
 def _is_own_graph(out: str, model: Checkpoint) -> bool:
-    sources = model.sources or (model,)
-    identity = find_identity(out) if out not in ("", "-") else None
-    return (
-        len(sources) == 1 and identity is not None and identity == find_identity(sources[0].where)
-    )
+    if out in ("", "-") or len(model.loaded_models) != 1:
+        return False
+    (source,) = model.loaded_models
+    identity = find_identity(out)
+    return identity is not None and identity == find_identity(source.where)
 
 
 def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
     """Return the graph file and the parameter file; UsageError unless it is one each."""
-    sources = model.sources or (model,)
+    sources = model.loaded_models
     if len(sources) != 1:
         raise UsageError(
             Fault(
@@ -335,14 +314,10 @@ def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
                 hint="name the output with `out`",
             )
         )
+    has_params = model.parameter_file is not None
     in_model = find_format(model.graph).holds_parameters
-    if (
-        not params
-        and model.parameter_file is not None
-        and source.parameter_file is not None
-        and not in_model
-    ):
-        params = source.parameter_file.path
+    if has_params and source.parameter_file is not None and not in_model:
+        params = params or source.parameter_file.path
     return source.where, params
 
 
@@ -483,10 +458,10 @@ def _stage_params(
     # np-shape: MXNet loads V2 and V3 each in its own mode only.
     np_shape = any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and has_np_shape(graph.attrs)
-    format_ = next(
-        (name for name in PARAMETER_FORMATS if base_name(target).lower().endswith(f".{name}")),
-        file.format,
-    )
+    format_ = file.format
+    for name in PARAMETER_FORMATS:
+        if base_name(target).lower().endswith(f".{name}"):
+            format_ = name
     layout = get_source(graph).params_layout
     if layout and all(record.layout <= layout for record in file.records):
         layout = ""  # an older form is read as well

@@ -93,7 +93,7 @@ def list_unread(model: Checkpoint) -> list[str]:
     """Return a note for each symbol file that was read without the parameter file beside it."""
     bare = (
         source
-        for source in model.sources or (model,)
+        for source in model.loaded_models
         if source.parameter_file is None and not source.stem
     )
     return [
@@ -108,7 +108,7 @@ def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
     names, target = find_format(model.graph).names, real_path(split(outputs.graph)[0])
     if outputs.graph in ("", "-"):
         return
-    for source in model.sources or (model,):
+    for source in model.loaded_models:
         folder = split(source.where)[0]
         for name in names.companions if real_path(folder) != target else ():
             path = join(folder, name)
@@ -208,7 +208,7 @@ def _describe_sharing(model: Checkpoint) -> Iterator[str]:
         yield f"tied: {format_count(len(report.tied), 'parameter')}, one {kind} each for all branches ({names})"
     if report.copied:
         count = format_count(len(report.copied), "parameter")
-        if all(source.parameter_file is None for source in model.sources or (model,)):
+        if all(source.parameter_file is None for source in model.loaded_models):
             yield f"separate: {count} per branch; none is written, because no parameter file was read"
         else:
             yield f"copied: {count} per branch; they start equal and drift apart in training"

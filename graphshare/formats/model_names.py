@@ -7,7 +7,7 @@ is not loaded for its names.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -42,6 +42,16 @@ def split_params(path: str) -> tuple[str, int] | None:
     return (match[1], int(match[2])) if match else None
 
 
+def select_params(names: Iterable[str], stem: str) -> list[str]:
+    """Return the parameter files of a stem among ``names``: those of ``net-large`` are not ``net``'s."""
+    selected = []
+    for name in names:
+        parts = split_params(name)
+        if parts is not None and parts[0] == stem:
+            selected.append(name)
+    return selected
+
+
 PACKED = ".gz"
 
 
@@ -73,6 +83,11 @@ class FormatNames(msgspec.Struct, frozen=True):
     @property
     def has_epochs(self) -> bool:
         return "{" in self.parameters
+
+    @property
+    def has_one_parameter_file(self) -> bool:
+        """Whether the parameters of a model are in one file beside it."""
+        return self.parameters != "" and not self.has_epochs
 
     def params_path(self, stem: str, epoch: int) -> str:
         return extend(stem, self.parameters.format(epoch=epoch))
@@ -167,7 +182,7 @@ def suggest_graph(path: str) -> str:
     parts = split_params(path)
     pairs = [(parts[0], STEM_END)] if parts else []
     for names in FORMAT_NAMES.values():
-        if names.parameters and not names.has_epochs and path.endswith(names.parameters):
+        if names.has_one_parameter_file and path.endswith(names.parameters):
             pairs.append((path.removesuffix(names.parameters), names.suffix))
     graphs = ((stem, stem + suffix) for stem, suffix in pairs if _exists(stem + suffix))
     return next(
@@ -184,7 +199,7 @@ def suggest_parameters(path: str) -> str:
         params = names.params_path(find_stem(path), 0)
         return (
             f"its parameters are in {params}"
-            if names.parameters and not names.has_epochs and _exists(params)
+            if names.has_one_parameter_file and _exists(params)
             else ""
         )
     stem = name.removesuffix(STEM_END)
@@ -192,7 +207,7 @@ def suggest_parameters(path: str) -> str:
         entries = list_names(folder, prefix=f"{stem}-")
     except (OSError, InputError):
         return ""
-    beside = [entry for entry in entries if (split_params(entry) or ("",))[0] == stem]
+    beside = select_params(entries, stem)
     return f"its parameters are in {join(folder, beside[0])}" if beside else ""
 
 

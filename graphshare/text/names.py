@@ -6,6 +6,7 @@ A name identifies nothing in a graph (edges do).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -58,6 +59,11 @@ def unique_names(names: Sequence[str]) -> list[str]:
         taken.add(numbered)
         unique.append(numbered)
     return unique
+
+
+def find_duplicates(names: Iterable[str]) -> list[str]:
+    """Return the names that occur several times, each once, in the order of their first places."""
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 class TakenNames:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
@@ -40,7 +39,7 @@ from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_count, format_names, format_number
-from graphshare.text.names import join_key, suggest
+from graphshare.text.names import find_duplicates, join_key, suggest
 from graphshare.text.summary import Table, format_html
 
 
@@ -249,7 +248,7 @@ def _run_steps(
 
 def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
     # The results are by name.
-    twice = [name for name, count in Counter(node.name for node in variables).items() if count > 1]
+    twice = find_duplicates(node.name for node in variables)
     if twice:
         raise RefusedError(
             [

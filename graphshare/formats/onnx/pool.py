@@ -328,7 +328,7 @@ def hash_members(members: Sequence[PoolMember]) -> None:
 def _find_source(member: PoolMember, weight: WeightArray) -> object:
     """Return the file range of an array, or the array itself if it has none."""
     record = weight.record
-    holder = member.file if record.origin is None else record.origin.file
+    holder = member.file.find_holder(record)
     if holder is None or record.data_offset is None:
         return weight
     return holder.identity or holder.path, record.data_offset, record.dense_size
@@ -552,7 +552,7 @@ def _hash_range(path: str, start: int, end: int) -> str:
 
 def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
     """Append an array; the system copies bytes that need no change."""
-    holder = file if record.origin is None else record.origin.file
+    holder = file.find_holder(record)
     if holder is not None and record.data_offset is not None:
         with reopen_source(holder.path, holder.identity, holder.held) as source:
             copy_ranges(source, [(record.data_offset, record.dense_size)], out)

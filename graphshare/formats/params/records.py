@@ -211,19 +211,23 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
         }
         return self.size + sum(ranges.values())
 
+    def find_holder(self, record: Record) -> ParameterFile | None:
+        """Return the file with a record's bytes; None for an array in memory."""
+        return self if record.origin is None else record.origin.file
+
     def lacks(self, record: Record) -> bool:
         """Whether a record's bytes are in a missing or short file."""
-        file = self if record.origin is None else record.origin.file
-        return file is not None and bool(file.missing)
+        holder = self.find_holder(record)
+        return holder is not None and bool(holder.missing)
 
     def list_missing(self) -> list[str]:
         """Return the files that lack bytes of records, each with the reason."""
-        files = [self if record.origin is None else record.origin.file for record in self.records]
+        holders = map(self.find_holder, self.records)
         return list(
             dict.fromkeys(
-                f"{file.shown_path} {file.missing}"
-                for file in files
-                if file is not None and file.missing
+                f"{holder.shown_path} {holder.missing}"
+                for holder in holders
+                if holder is not None and holder.missing
             )
         )
 

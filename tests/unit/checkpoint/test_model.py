@@ -68,6 +68,7 @@ def test_a_rewrite_of_a_rewrite_leads_from_the_file_that_was_loaded(tmp_path: Pa
     once = gs.rename(model, prefix="x-")
     twice = gs.duplicate(once, ["y-"])
     assert once.sources == twice.sources == (model,)
+    assert model.loaded_models == twice.loaded_models == (model,)
     assert twice.rewrite is not None
     assert [branch.label for branch in twice.rewrite.branches] == ["", "y-"]
     assert all(branch.source is model.graph for branch in twice.rewrite.branches)

@@ -14,6 +14,7 @@ from graphshare.formats.model_names import (
     find_stem_name,
     leads_stem,
     name_of_file,
+    select_params,
     split_params,
     suggest_graph,
     suggest_parameters,
@@ -68,6 +69,17 @@ def test_the_epoch_of_a_parameter_file(path: str, parts: tuple[str, int] | None)
     assert (
         FORMAT_NAMES["mxnet"].params_path("http://h/net?a=b", 3) == "http://h/net-0003.params?a=b"
     )
+
+
+def test_parameter_files_of_a_stem_are_not_those_of_a_longer_one() -> None:
+    names = ["net-0001.params", "net-large-0001.params", "net-symbol.json", "net-0010.params"]
+    assert select_params(names, "net") == ["net-0001.params", "net-0010.params"]
+    assert select_params(["-symbol.json", "-0001.params"], "") == ["-0001.params"]
+
+
+def test_one_parameter_file_is_beside_a_model_or_none_or_several() -> None:
+    has_one = {name: names.has_one_parameter_file for name, names in FORMAT_NAMES.items()}
+    assert has_one == {"mxnet": False, "onnx": False, "paddle": True}
 
 
 @pytest.mark.parametrize(

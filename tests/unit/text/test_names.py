@@ -6,6 +6,7 @@ from graphshare.text.names import (
     KnownPrefixes,
     TakenNames,
     did_you_mean,
+    find_duplicates,
     find_similar,
     join_key,
     split_key,
@@ -83,6 +84,11 @@ def test_names_of_one_thing_hide_no_other_thing() -> None:
         "conv23",
         "conv13",
     ]
+
+
+def test_names_that_occur_several_times_are_listed_once() -> None:
+    assert find_duplicates(iter(["b", "a", "c", "a", "b", "a"])) == ["b", "a"]
+    assert find_duplicates(["a", "b"]) == []
 
 
 def test_names_that_are_free() -> None:

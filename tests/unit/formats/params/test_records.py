@@ -51,6 +51,20 @@ def test_sizes_in_dense_form() -> None:
     ]
 
 
+def test_the_file_with_the_bytes_of_a_record() -> None:
+    other = ParameterFile("other", 1000, "params", (), named=True)
+    records = (
+        record("a"),
+        record("b", origin=Origin("b", other)),
+        record("c", origin=Origin(None)),
+    )
+    file = ParameterFile("file", 1000, "params", records, named=True)
+    holders = list(map(file.find_holder, records))
+    assert holders[0] is file
+    assert holders[1] is other
+    assert holders[2] is None
+
+
 def test_the_whole_size_counts_each_range_in_another_file_once() -> None:
     other = ParameterFile("other", 1000, "params", (), named=True)
     records = [
