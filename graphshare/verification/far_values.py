@@ -21,8 +21,9 @@ from graphshare.formats.params.narrow_dtypes import is_floating, widen
 from graphshare.ir.affine import Constant
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
+from graphshare.verification.draws import Key, Values
 from graphshare.verification.noise import allow_share, shake
-from graphshare.verification.other_inputs import Key, Side, Trial, Values
+from graphshare.verification.other_inputs import Side, Trial
 
 _BY_ELEMENT = frozenset(
     """Abs Acos Acosh Add And Asin Asinh Atan Atanh BiasGelu Cast Ceil Celu Clip Constant Cos Cosh

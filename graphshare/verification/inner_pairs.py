@@ -107,11 +107,13 @@ def _match(
     readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindContent]
 ) -> dict[Node, Node]:
     """Map left parameters to equal ones on the right, else to namesakes."""
-    contents = [
+    contents: list[dict[Hashable, Node]] = [
         index_unique((_find_telling(find(node)), node) for node in own)
         for own, find in zip(readers, find_contents, strict=True)
     ]
-    names = [index_unique((output_name(Entry(node)), node) for node in own) for own in readers]
+    names: list[dict[Hashable, Node]] = [
+        index_unique((output_name(Entry(node)), node) for node in own) for own in readers
+    ]
     same: dict[Node, Node] = {}
     for lefts, rights in (contents, names):
         taken = set(same.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -86,6 +86,12 @@ class ModelValues(msgspec.Struct, eq=False):
             is_other = is_array(value) and is_array(like) and value.dtype != like.dtype
             values[place] = value.astype(like.dtype) if is_other else value
         return part.open(values)(values)
+
+
+def feed_inputs(nodes: Iterable[Node], feeds: Mapping[str, Array]) -> ModelValues:
+    """Return the values of a model's inputs; ``feeds`` has them by name."""
+    variables = [node for node in nodes if not node.op]
+    return ModelValues({(node, 0): feeds[node.name] for node in variables if node.name in feeds})
 
 
 def is_array(value: Any) -> bool:

@@ -9,6 +9,8 @@ import msgspec
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.formats.params.comparison import Comparison
+from graphshare.ir.graph import Node
+from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_share
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 Feeds = tuple[Mapping[str, Array], Mapping[str, Array]]
 """The values of inputs of both models, by their names there."""
+Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
+"""Both sides' operators in a region, and by right start its left value and its own dtype."""
 
 
 _NEARLY_EQUAL = 1e-2  # of the largest number
@@ -87,9 +91,31 @@ class Region(msgspec.Struct, frozen=True):
         return bool(self.unlike) and self.error <= _NEARLY_EQUAL
 
     @property
+    def is_identical(self) -> bool:
+        """Whether both sides' values are equal bit for bit."""
+        return self.comparison is not None and self.comparison.identical
+
+    @property
     def is_weighed(self) -> bool:
         """Whether weights show equality for every input."""
         return bool(self) and self.steps is not None
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """A judged region, the inputs that show it best, and the starts behind it."""
+
+    region: Region
+    draw: int
+    start: Start
+
+    @property
+    def departs(self) -> bool:
+        return not self.region and not self.region.reason
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the sides agree, even on other signs and magnitudes."""
+        return bool(self.region) and not self.region.hidden
 
 
 class RegionReport(msgspec.Struct, frozen=True):

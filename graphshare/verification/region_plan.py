@@ -374,13 +374,12 @@ class Planner:
         self._inline_calls()
         left, right = (side.model.graph for side in self.sides)
         known = [{node.name for node in side.nodes if not node.op} for side in self.sides]
-        # Two bodies may read different values.
-        others = {
-            other: name
-            for other, name in self._aliases.items()
-            if name in known[0] and other in known[1]
-        }
-        names = {name: other for other, name in others.items()}
+        names: dict[str, str] = {}
+        for other, name in self._aliases.items():
+            # Two bodies may read different values.
+            if name in known[0] and other in known[1]:
+                names[name] = other
+        others = {other: name for name, other in names.items()}
         try:
             sizes = [
                 unify_sizes((left, right), names, {}, TITLES),
