@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -76,9 +77,9 @@ class Region(msgspec.Struct, frozen=True):
     one_step: bool = False
 
     def __bool__(self) -> bool:
-        return (
-            self.steps is not None if self.comparison is None else bool(self.comparison)
-        ) and not self.unlike
+        if self.unlike:
+            return False
+        return self.steps is not None if self.comparison is None else bool(self.comparison)
 
     @property
     def error(self) -> float:
@@ -162,7 +163,7 @@ def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> R
 def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
     """Group all runs' judgements by region."""
     groups: dict[object, list[Region]] = {}
-    for region in (region for each in rounds for region in each.regions):
+    for region in chain(*(each.regions for each in rounds)):
         groups.setdefault((region.place, region.ends), []).append(region)
     return list(groups.values())
 
@@ -171,11 +172,9 @@ def rank_region(region: Region) -> tuple[int, float, bool]:
     """Return a sort key: 0 if not judged, 1 if equal, 2 if departing; then the distance."""
     if region.comparison is None:
         return int(bool(region)), 0.0, False
-    return (
-        (1, region.of_largest or 0.0, not region.comparison.identical)
-        if region
-        else (2, 0.0, False)
-    )
+    if not region:
+        return 2, 0.0, False
+    return 1, region.of_largest or 0.0, not region.comparison.identical
 
 
 def merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Region], list[Region]]:
