@@ -33,7 +33,7 @@ def can_be_one(first: Parts, second: Parts) -> bool:
 
 
 def _are_compatible_dtypes(first: str | None, second: str | None) -> bool:
-    """Whether dtypes are equal, unknown, or floats: an integer and a float of one name differ."""
+    """Whether one value may have both dtypes: equal ones, unknown ones, or any two floats."""
     dtypes = {first, second}
     if len(dtypes) == 1 or None in dtypes:
         return True

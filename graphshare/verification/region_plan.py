@@ -83,9 +83,8 @@ class AnalyzedModel:
         # Values without readers end no region: they cannot reach an output.
         read = set(map(get_place, chain(heads, *(node.inputs for node in self.nodes))))
         operators = [node for node in self.nodes if node.op]
-        outputs = [
-            entry for entry in chain(*map(visible_outputs, operators)) if get_place(entry) in read
-        ]
+        values = chain.from_iterable(map(visible_outputs, operators))
+        outputs = [value for value in values if get_place(value) in read]
         format_ = find_format(model.graph)
         converted = format_.meaning.list_converted_names(model.graph)
         self.is_numbered = bool(converted)
