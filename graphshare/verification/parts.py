@@ -137,9 +137,9 @@ def cast_value(value: Any, dtype: str | None) -> Any:
     """Cast an array of numbers to a dtype of model formats; return anything else unchanged."""
     if not dtype or not isinstance(value, np.ndarray) or value.dtype.kind == "O":
         return value
-    return value.astype(
-        narrow_dtypes.find_numpy_dtype(dtype) if dtype in narrow_dtypes.NARROW else dtype
-    )
+    if dtype in narrow_dtypes.NARROW:
+        return value.astype(narrow_dtypes.find_numpy_dtype(dtype))
+    return value.astype(dtype)
 
 
 def cut_part(
@@ -163,12 +163,11 @@ def cut_part(
             inputs.setdefault(name, format_.editing.make_inputs(model.graph, {place: name})[place])
             continue
         dtype, shape = name_dtype(values[place]), values[place].shape
+        sizes = shape if has_sizes else [None] * len(shape)
         if name in constants:
             node = format_.editing.make_parameter(model.graph, name, dtype, shape)
         else:
-            node = format_.editing.make_input(
-                name, dtype, shape if has_sizes else [None] * len(shape)
-            )
+            node = format_.editing.make_input(name, dtype, sizes)
         inputs.setdefault(name, node)
     variables = {place: inputs[name] for place, name in names.items()}
     return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables

@@ -322,12 +322,14 @@ class Planner:
             # A fused operator of both models is one term; otherwise its definition is compared.
             fused = operators[0] - operators[1], operators[1] - operators[0]
             inlined = self._inline(fused, ((), ()))
-            if not any(each.count for each in inlined):
+            calls = sum(each.count for each in inlined)
+            if not calls:
                 inlined = self._inline(fused, (operators[1], operators[0]))
-            if not any(each.count for each in inlined):
+                calls = sum(each.count for each in inlined)
+            if not calls:
                 return
             defined = sum(each.defined for each in inlined)
-            self._inlined_calls += sum(each.count for each in inlined) - defined
+            self._inlined_calls += calls - defined
             self.defined += defined
             self._take_inlined(inlined)
 
