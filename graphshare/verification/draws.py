@@ -14,7 +14,7 @@ Key = int | str
 """A term, or the name of an input."""
 Values = Mapping[Key, Array]
 Sizes = Mapping[Key, Sequence[object]]
-Draw = Callable[[Values, Sizes], Iterator[dict[Key, Array]]]
+DrawValues = Callable[[Values, Sizes], Iterator[dict[Key, Array]]]
 """Yields different values by the same keys; the second argument has the sizes that must stay, if the rank is known."""
 _DIGITS = {
     "bool": (0, 2),

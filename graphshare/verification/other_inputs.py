@@ -16,7 +16,7 @@ from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate, compare_values
 from graphshare.verification.draws import (
-    Draw,
+    DrawValues,
     Key,
     Sizes,
     Values,
@@ -226,9 +226,11 @@ class Trial(Struct, frozen=True, eq=False):
             known = (left | right) - unlike
             parts = self._cut_parts(known)
 
-    def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
+    def _choose_draws(
+        self, nodes: Iterable[Node], *, is_same: bool, is_like: bool
+    ) -> list[DrawValues]:
         """Return draws that may show a difference in a region with these nodes."""
-        draws: list[Draw] = []
+        draws: list[DrawValues] = []
         # A Relu hides all negative numbers; opposite signs pass it.
         operators = {node.op for node in chain(*self.cone.sides)}
         if not is_like and not operators <= _OPEN:
@@ -284,7 +286,7 @@ class Trial(Struct, frozen=True, eq=False):
         parts: Sequence[Part],
         places: Sequence[Mapping[Place, Key]],
         values: Values,
-        draw: Draw,
+        draw: DrawValues,
         *,
         is_strict: bool,
     ) -> str:
