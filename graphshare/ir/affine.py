@@ -83,6 +83,12 @@ class AffineStep(Struct, frozen=True, eq=False):
     epsilon: float = 0.0
     is_reshape: bool = False
 
+    @property
+    def constants(self) -> list[Constant]:
+        """The constants that scale, shift or normalize: all but the kernel."""
+        constants = (self.scale, self.shift, *(self.norm or ()))
+        return [each for each in constants if each is not None]
+
 
 def read_arithmetic(op: str, first: Constant | None, second: Constant | None) -> AffineStep | None:
     """Return the step of Add, Sub, Mul or Div with exactly one constant, not the dividend; else

@@ -100,11 +100,11 @@ class ScaleShift(Struct, frozen=True, eq=False):
 
 def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineValue | None:
     """Read a linear operator with a kernel; None if its bias is not by channel."""
-    shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
-    # A convolution's bias by channel does not broadcast.
-    bias = _split_channels(
-        shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis, rank
-    )
+    shift = _read_shift(step)
+    if shift.ndim == 1:
+        # A convolution's bias by channel does not broadcast.
+        shift = shift.reshape(-1, *[1] * (-step.axis - 1))
+    bias = _split_channels(shift, step.axis, rank)
     constants = [kernel] if step.shift is None else [kernel, step.shift]
     if bias is None or not fits((kernel.shape[step.out_axis],), bias.shape):
         return None
@@ -127,9 +127,14 @@ def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineV
 def read_change(step: AffineStep) -> ScaleShift:
     """Read the scale and shift that an operator applies to each number."""
     scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
-    shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
-    constants = tuple([each for each in (step.scale, step.shift) if each is not None])
-    return ScaleShift((1 / scale if step.divides else scale, shift, abs(shift)), constants)
+    if step.divides:
+        scale = 1 / scale
+    shift = _read_shift(step)
+    return ScaleShift((scale, shift, abs(shift)), tuple(step.constants))
+
+
+def _read_shift(step: AffineStep) -> Array:
+    return np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
 
 
 def read_norm(
@@ -164,11 +169,8 @@ def join_change(
     core = ("each", source, rank)
     # A constant of as many axes as the result may have added one to the value.
     axes = max((len(each.shape) for each in change.constants), default=0)
-    is_itself = (
-        scale.ndim == shift.ndim == 0
-        and bool(scale == 1 and shift == 0)
-        and axes < max(rank or 0, 1)
-    )
+    is_neutral = scale.ndim == shift.ndim == 0 and bool(scale == 1 and shift == 0)
+    is_itself = is_neutral and axes < max(rank or 0, 1)
     return AffineValue(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself, rank=rank)
 
 
@@ -226,6 +228,13 @@ class _Numbers(Struct, frozen=True, eq=False):
     size: Array
     start: tuple[int, ...] = ()
 
+    def describe_place(self, index: Sequence[int]) -> str:
+        """Describe where an element of the block is in all numbers; empty for a single number."""
+        if not index:
+            return ""
+        start = self.start or [0] * len(index)
+        return f" at {[first + own for first, own in zip(start, index, strict=True)]}"
+
 
 def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) -> tuple[float, str]:
     """Measure two values of one core in steps of the coarser dtype, and name the place.
@@ -241,15 +250,10 @@ def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) ->
     for numbers in _list_numbers(one, other):
         steps, index = _count_steps(numbers.first, numbers.second, numbers.size, dtype)
         if not steps <= worst:
-            start = numbers.start or [0] * len(index)
-            place = (
-                f" at {[first + own for first, own in zip(start, index, strict=True)]}"
-                if index
-                else ""
-            )
-            worst, text = (
-                steps,
-                f"{numbers.name} is {steps:.3g} steps of {dtype} from that of the original{place}",
+            place = numbers.describe_place(index)
+            worst = steps
+            text = (
+                f"{numbers.name} is {steps:.3g} steps of {dtype} from that of the original{place}"
             )
         if worst > most:
             break
@@ -258,12 +262,12 @@ def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) ->
 
 def _list_numbers(one: AffineValue, other: AffineValue) -> Iterator[_Numbers]:
     bulk = np.maximum(one.bulk, other.bulk)
-    yield _Numbers(f"bias {other.name!r}" if other.name else "the bias", one.bias, other.bias, bulk)
+    bias = f"bias {other.name!r}" if other.name else "the bias"
+    yield _Numbers(bias, one.bias, other.bias, bulk)
     if one.kernel is None or other.kernel is None:
         size = np.maximum(abs(one.factor), abs(other.factor))
-        yield _Numbers(
-            f"scale {other.name!r}" if other.name else "the scale", one.factor, other.factor, size
-        )
+        scale = f"scale {other.name!r}" if other.name else "the scale"
+        yield _Numbers(scale, one.factor, other.factor, size)
         return
     is_same = (one.kernel.term, one.out_axis) == (other.kernel.term, other.out_axis)
     if is_same and np.array_equal(one.factor, other.factor):

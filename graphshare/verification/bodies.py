@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -18,8 +19,8 @@ from graphshare.ir.terms import GraphTerms, Place
 from graphshare.ir.walk import Body, list_bodies, list_operands, own_inputs, post_order
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate
-from graphshare.verification.parts import name_dtype
-from graphshare.verification.region import BodyJudge, RegionReport
+from graphshare.verification.parts import is_array, name_dtype
+from graphshare.verification.region import BodyJudge, Region, RegionReport
 from graphshare.verification.region_plan import (
     AnalyzedModel,
     Cone,
@@ -57,9 +58,12 @@ def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
     format_, decided = find_format(side.model.graph), dict[Node, Body]()
     for node in side.nodes:
         switch = format_.bodies.find_switch(node)
-        truth = None if switch is None else terms.form.find_truth(terms.of(switch[0]))
-        if switch is not None and truth is not None:
-            decided[node] = switch[1][0 if truth else 1]
+        if switch is None:
+            continue
+        condition, bodies = switch
+        truth = terms.form.find_truth(terms.of(condition))
+        if truth is not None:
+            decided[node] = bodies[0 if truth else 1]
     return decided
 
 
@@ -76,16 +80,18 @@ def choose_bodies(
         body = decided[node]
         links.update({(variable, 0): entry for variable, entry in body.captured.items()})
         links.update({(node, index): head for index, head in enumerate(body.graph.heads)})
-        order += [
-            inner
-            for inner in post_order(head.node for head in body.graph.heads)
-            if (inner, 0) not in links
-        ]
-    names = [name for node in order for name in node.details.outputs if name]
+        order += _list_unlinked(body, links)
+    names = [name for name in chain(*(node.details.outputs for node in order)) if name]
     if not links or len(set(names)) < len(names):
         return side.model, side.heads
     model = _substitute(side.model, order, side.heads, links, {})
     return model, model.graph.heads
+
+
+def _list_unlinked(body: Body, links: Mapping[Place, Entry]) -> list[Node]:
+    """List a body's nodes in order, without those that ``links`` replaces."""
+    nodes = post_order(head.node for head in body.graph.heads)
+    return [node for node in nodes if (node, 0) not in links]
 
 
 def _substitute(
@@ -117,32 +123,35 @@ def _substitute(
 def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:
     """Yield operators whose bodies can be compared one by one, with paired outputs."""
     lefts, rights = ([node for node in side if node.subgraphs] for side in cone.sides)
-    for a, b in zip(lefts, rights, strict=True) if len(lefts) == len(rights) else ():
+    if len(lefts) != len(rights):
+        return
+    for a, b in zip(lefts, rights, strict=True):
         # Otherwise their bodies may get different arguments.
-        if (
-            a.op == b.op
-            and a.details.values == b.details.values
-            and list_bodies(a).keys() == list_bodies(b).keys()
-        ):
-            operands = [
-                [find_term(terms, e) for e in own_inputs(n)]
-                for terms, n in zip(plan.terms, (a, b), strict=True)
-            ]
-            outputs = _pair_outputs(plan, a, b)
-            if operands[0] == operands[1] and outputs:
-                yield a, b, tuple(sorted(outputs.items()))
+        if not _are_alike(plan, a, b):
+            continue
+        outputs = _pair_outputs(plan, a, b)
+        if outputs:
+            yield a, b, tuple(sorted(outputs.items()))
+
+
+def _are_alike(plan: RegionPlan, a: Node, b: Node) -> bool:
+    """Whether two operators are the same, apart from their bodies and captured values."""
+    if a.op != b.op or a.details.values != b.details.values:
+        return False
+    if list_bodies(a).keys() != list_bodies(b).keys():
+        return False
+    operands = [find_term(plan.left, entry) for entry in own_inputs(a)]
+    return operands == [find_term(plan.right, entry) for entry in own_inputs(b)]
 
 
 def _pair_outputs(plan: RegionPlan, a: Node, b: Node) -> dict[int, int]:
     """Pair an If's outputs at ends of regions; other operators' in order."""
-    if a.op != "If":
-        return (
-            {index: index for index in range(a.num_outputs or 0)}
-            if a.num_outputs == b.num_outputs
-            else {}
-        )
     pairs: dict[int, int] = {}
-    for x, y in (end for cone in plan.cones for end in cone.ends):
+    if a.op != "If":
+        if a.num_outputs == b.num_outputs:
+            pairs = {index: index for index in range(a.num_outputs or 0)}
+        return pairs
+    for x, y in chain(*(cone.ends for cone in plan.cones)):
         i, j = _find_output(plan, plan.left, a, x), _find_output(plan, plan.right, b, y)
         if i is not None and j is not None:
             pairs[i] = j
@@ -154,10 +163,11 @@ def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) ->
     if end.node is node:
         return end.index
     term = plan.uncut.get(get_place(end), terms.of(end))
-    places = [(node, index) for index in range(node.num_outputs or 0)]
-    return next(
-        (place[1] for place in places if plan.uncut.get(place, terms.terms[place]) == term), None
-    )
+    for index in range(node.num_outputs or 0):
+        own = plan.uncut.get((node, index), terms.terms[node, index])
+        if own == term:
+            return index
+    return None
 
 
 def open_bodies(
@@ -177,32 +187,26 @@ def open_bodies(
     node = nodes[0]
     operands = [None if entry is None else read(entry) for entry in list_operands(node)]
     values = find_format(sides[0].model.graph).bodies.start_body(node, operands, _COUNTERS)
-    if values is None or not all(isinstance(value, np.ndarray) for value in values):
+    if values is None or not all(map(is_array, values)):
         raise RefusedError(_UNKNOWN)
     scalars = len(_COUNTERS) if node.op == "Loop" else 0
     # The sizes of later arguments may change between passes.
     arguments = [
         (f"argument {i}", value, () if i < scalars else None) for i, value in enumerate(values)
     ]
-    bodies = list(map(list_bodies, nodes))
+    lefts, rights = map(list_bodies, nodes)
     pairs = []
-    for key in bodies[0]:
+    for key in lefts:
         feeds: dict[str, Array] = {name: value for name, value, _ in arguments}
-        left, right = (
-            _open_body(side, terms, own[key], arguments, feeds, find)
-            for side, own, terms, find in zip(
-                sides, bodies, plan.terms, (read, read_source), strict=True
-            )
-        )
-        heads = left.graph.heads, right.graph.heads
-        # A Loop's body also returns the condition.
-        matched = (
-            outputs if node.op == "If" else [(number, number) for number in range(len(heads[0]))]
-        )
+        left = _open_body(sides[0], plan.left, lefts[key], arguments, feeds, read)
+        right = _open_body(sides[1], plan.right, rights[key], arguments, feeds, read_source)
+        matched: Iterable[tuple[int, int]] = outputs
+        if node.op != "If":
+            # A Loop's body also returns the condition.
+            matched = [(number, number) for number in range(len(left.graph.heads))]
+        heads = [(left.graph.heads[i], right.graph.heads[j]) for i, j in matched]
         place = f"{key} of {output_name(Entry(node, 0))!r}"
-        pairs.append(
-            BodyPair(place, (left, right), [(heads[0][i], heads[1][j]) for i, j in matched], feeds)
-        )
+        pairs.append(BodyPair(place, (left, right), heads, feeds))
     return pairs
 
 
@@ -229,15 +233,15 @@ class BodyJudges:
                 for pair in pairs
             ]
         reports = self.reports.setdefault(owners, [])
-        for judge, pair in zip(self._judges[owners], pairs, strict=True) if not reports else ():
+        if reports:
+            return
+        for judge, pair in zip(self._judges[owners], pairs, strict=True):
             report = judge.judge([(pair.feeds, pair.feeds)], tolerate)
             assert report is not None
-            places = [
-                f"{region.place} in {pair.place}" if region.place else pair.place
-                for region in report.regions
-            ]
-            named = zip(report.regions, places, strict=True)
-            regions = [msgspec.structs.replace(region, place=place) for region, place in named]
+            regions: list[Region] = []
+            for region in report.regions:
+                place = f"{region.place} in {pair.place}" if region.place else pair.place
+                regions.append(msgspec.structs.replace(region, place=place))
             reports.append(msgspec.structs.replace(report, regions=tuple(regions)))
 
     def are_exact(self, owners: Owners) -> bool:
@@ -256,11 +260,11 @@ def _open_body(
 
     ``arguments`` are its own inputs: names, values and known shapes. Raises as :func:`open_bodies`.
     """
-    inputs = [
-        node
-        for node in body.graph.nodes
-        if node.details.holds_value is False and node not in body.captured
-    ]
+    inputs: list[Node] = []
+    for node in body.graph.nodes:
+        is_input = node.details.holds_value is False
+        if is_input and node not in body.captured:
+            inputs.append(node)
     if len(inputs) != len(arguments):
         raise RefusedError(_UNKNOWN)
     links: dict[Place, Entry] = {}
@@ -272,37 +276,37 @@ def _open_body(
 
     for variable, entry in body.captured.items():
         # Captured constants stay constants: identities and axes need their values.
-        if needed := _list_constants(terms, entry):
+        needed = _list_constants(terms, entry)
+        if needed:
             images.update(zip(needed, needed, strict=True))
             links[variable, 0] = entry
             continue
         name = f"captured {find_term(terms, entry)}"
-        value = feeds[name] if name in feeds else read(entry)
-        if not isinstance(value, np.ndarray):
+        if name not in feeds:
+            feeds[name] = read(entry)
+        value = feeds[name]
+        if not is_array(value):
             raise RefusedError(_UNKNOWN)
-        feeds[name] = value
         dtype, shape = side.find_parts(entry)
         link_input(variable, name, dtype or name_dtype(value), shape)
     inputs.sort(key=lambda node: node.details.values["position"])
     for node, (name, value, shape) in zip(inputs, arguments, strict=True):
         link_input(node, name, name_dtype(value), shape)
-    order = [
-        node
-        for node in post_order(head.node for head in body.graph.heads)
-        if (node, 0) not in links
-    ]
+    order = _list_unlinked(body, links)
     return _substitute(side.model, order, body.graph.heads, links, images)
 
 
 def _list_constants(terms: GraphTerms, entry: Entry) -> list[Node]:
     """Return the nodes behind a constant; none if the value needs an input."""
-    nodes = post_order([entry.node]) if terms.key(entry)[0] == "constant" else []
+    if terms.key(entry)[0] != "constant":
+        return []
+    nodes = post_order([entry.node])
     return nodes if all(node.op or node.details.holds_value for node in nodes) else []
 
 
 def chooses_bodies(node: Node) -> bool:
     """Whether an operator, or one inside it, computes only one of its bodies."""
-    inner = (
-        each for body in list_bodies(node).values() for each in body.graph.nodes if each.subgraphs
-    )
-    return node.op == "If" or any(map(chooses_bodies, inner))
+    if node.op == "If":
+        return True
+    nodes = chain(*(body.graph.nodes for body in list_bodies(node).values()))
+    return any(chooses_bodies(inner) for inner in nodes if inner.subgraphs)

@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.backends.backend import Computation
 from graphshare.formats.model_format import find_format
-from graphshare.ir.graph import EMPTY, Node
+from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_names
 
@@ -30,11 +30,11 @@ class BodyCoverage:
         """
         graph = computation.graph
         find_switch = find_format(graph).bodies.find_switch
-        entries = {
-            node.name: switch[0]
-            for node in graph.nodes
-            if node.op and (switch := find_switch(node))
-        }
+        entries: dict[str, Entry] = {}
+        for node in graph.nodes:
+            switch = find_switch(node)
+            if switch is not None:
+                entries[node.name] = switch[0]
         places = {(entry.node, entry.index): entry for entry in entries.values()}
         with suppress(InputError, RefusedError):  # only the outputs are required
             outputs = (
@@ -52,7 +52,8 @@ class BodyCoverage:
     def describe(self) -> Iterator[str]:
         """Yield notes on Ifs with an uncomputed body, and the number of computed ones."""
         for side, word in ((True, "then"), (False, "else")):
-            if names := [repr(name) for name, sides in self._taken.items() if sides == {side}]:
+            names = [repr(name) for name, sides in self._taken.items() if sides == {side}]
+            if names:
                 yield f"If {format_names(names, _NAMED)}: only the {word} branch was computed"
         if self._taken:
             yield f"bodies computed: {sum(map(len, self._taken.values()))} of {2 * len(self._taken)}"

@@ -9,7 +9,7 @@ never compute such numbers, so a departure is a note that does not change the ve
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from graphshare.formats.params.narrow_dtypes import is_floating, widen
 from graphshare.ir.affine import Constant
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
+from graphshare.verification.draws import Key, Values
 from graphshare.verification.noise import allow_share, shake
-from graphshare.verification.other_inputs import Key, Side, Trial, Values
+from graphshare.verification.other_inputs import Side, Trial
 
 _BY_ELEMENT = frozenset(
     """Abs Acos Acosh Add And Asin Asinh Atan Atanh BiasGelu Cast Ceil Celu Clip Constant Cos Cosh
@@ -91,16 +92,16 @@ def describe_departure(trials: Sequence[Trial], constants: Iterable[Constant]) -
         places = [trial.name_starts(side, part) for side, part in enumerate(parts)]
         seen = [each.read_values(places) for each in trials]
         ranges = _find_ranges(seen)
+        if not ranges:
+            return ""
         sides = trial.open_sides(parts, places, seen[-1])
         points = _list_points(nodes, constants)
-        departures = (
-            list(_list_departures(trial, sides, seen[-1], [*ranges], points)) if ranges else []
-        )
+        departures = list(_list_departures(trial, sides, seen[-1], [*ranges], points))
     except (InputError, RefusedError):
         return ""
-    return (
-        _describe(trial, min(departures, key=lambda each: each.size), ranges) if departures else ""
-    )
+    if not departures:
+        return ""
+    return _describe(trial, min(departures, key=lambda each: each.size), ranges)
 
 
 def _is_by_element(nodes: Iterable[Node]) -> bool:
@@ -108,19 +109,20 @@ def _is_by_element(nodes: Iterable[Node]) -> bool:
 
 
 def _find_ranges(seen: Sequence[Values]) -> dict[Key, tuple[Any, Any]]:
-    keys = [key for key, array in seen[-1].items() if is_floating(array.dtype) and array.size]
-    return {
-        key: (min(own[key].min() for own in seen), max(own[key].max() for own in seen))
-        for key in keys
-    }
+    ranges: dict[Key, tuple[Any, Any]] = {}
+    for key, array in seen[-1].items():
+        if is_floating(array.dtype) and array.size:
+            arrays = [own[key] for own in seen]
+            ranges[key] = min(each.min() for each in arrays), max(each.max() for each in arrays)
+    return ranges
 
 
 def _describe(trial: Trial, departure: _Departure, ranges: dict[Key, tuple[Any, Any]]) -> str:
-    names = {
-        key: repr(key if isinstance(key, str) else output_name(trial.plan.entries[0][key]))
-        for key in ranges
-    }
-    start = {key: f"{name} " if len(names) > 1 else "" for key, name in names.items()}
+    start = dict.fromkeys(ranges, "")
+    if len(ranges) > 1:
+        for key in ranges:
+            name = key if isinstance(key, str) else output_name(trial.plan.entries[0][key])
+            start[key] = f"{name!r} "
     between = ", ".join(
         f"{start[key]}{float(low):.3g} to {float(high):.3g}" for key, (low, high) in ranges.items()
     )
@@ -162,22 +164,23 @@ def _list_departures(
     trial: Trial, sides: Sequence[Side], seen: Values, keys: Sequence[Key], points: Array
 ) -> Iterator[_Departure]:
     known = trial.compute(sides[0], seen)
-    operators = {
-        key: None if isinstance(key, str) else trial.plan.entries[0][key].node.op for key in keys
-    }
-    ranges = {key: _RANGES.get(op or "", (-np.inf, np.inf)) for key, op in operators.items()}
+    if not known:
+        return
+    ranges: dict[Key, tuple[float, float]] = {}
+    for key in keys:
+        op = "" if isinstance(key, str) else trial.plan.entries[0][key].node.op
+        ranges[key] = _RANGES.get(op, (-np.inf, np.inf))
     longer = _lengthen(seen)
     # Constants may not fit a different size.
     values = longer if all(trial.compute(side, longer) for side in sides) else seen
     for drawn in _draw_far(values, ranges, points):
         ends = [trial.compute(side, drawn) for side in sides]
-        if not known or not all(ends):
+        if not all(ends):
             continue
         for number, (first, *both) in enumerate(zip(known, *ends, strict=False)):
             apart = _find_apart(trial, sides, drawn, both, number, first)
-            numbers = np.stack(
-                [_sample(np.broadcast_to(drawn[key], both[0].shape))[apart] for key in keys]
-            )
+            starts = [np.broadcast_to(drawn[key], both[0].shape) for key in keys]
+            numbers = np.stack([_sample(start)[apart] for start in starts])
             if numbers.size:
                 least = int(np.argmin(abs(numbers).max(axis=0)))
                 yield _Departure(dict(zip(keys, numbers[:, least].tolist(), strict=True)))
@@ -189,12 +192,11 @@ def _lengthen(seen: Values) -> Values:
     count = -(-_ENOUGH // max(array.size for array in seen.values()))
     if not rank or count < 2:
         return seen
-    return {
-        key: np.resize(array, (array.shape[0] * count, *array.shape[1:]))
-        if array.ndim == rank and array.size
-        else array
-        for key, array in seen.items()
-    }
+    longer = dict(seen)
+    for key, array in seen.items():
+        if array.ndim == rank and array.size:
+            longer[key] = np.resize(array, (array.shape[0] * count, *array.shape[1:]))
+    return longer
 
 
 def _find_apart(
@@ -231,7 +233,8 @@ def _find_apart(
         for again in shake(drawn):
             for side, own in zip(sides, numbers, strict=True):
                 ends = trial.compute(side, again)
-                limit = np.maximum(limit, _measure(own, _sample(ends[number])) if ends else np.inf)
+                noise = _measure(own, _sample(ends[number])) if ends else np.inf
+                limit = np.maximum(limit, noise)
     wrong: Array = apart > limit
     return wrong
 
@@ -243,29 +246,27 @@ def _draw_far(
     keys = list(ranges)
     size = max(seen[key].size for key in keys)
     runs = min(-(-len(points) // size), _RUNS)
-    for run in range(runs):
-        for chosen in [*([key] for key in keys if len(keys) > 1), keys]:
-            far = {}
-            for number, key in enumerate(chosen):
-                wide = widen(seen[key][:0] if seen[key].ndim else seen[key]).dtype
-                most = float(np.sqrt(np.finfo(wide).max))
-                low, high = max(ranges[key][0], -most), min(ranges[key][1], most)
-                # In different orders, so that many pairs meet.
-                order = (np.arange(len(points)) + run * size) * (1 + 6 * number) % len(points)
-                numbers = (
-                    np.clip(points, low, high)[order]
-                    .astype(wide)
-                    .astype(seen[key].dtype, copy=False)
-                )
-                far[key] = np.resize(numbers, seen[key].shape)
-            yield {**seen, **far}
+    groups = [keys]
+    if len(keys) > 1:
+        groups = [*([key] for key in keys), keys]
+    for run, chosen in product(range(runs), groups):
+        far: dict[Key, Array] = {}
+        for number, key in enumerate(chosen):
+            array = seen[key]
+            wide = widen(np.empty(0, array.dtype)).dtype
+            most = float(np.sqrt(np.finfo(wide).max))
+            low, high = max(ranges[key][0], -most), min(ranges[key][1], most)
+            # In different orders, so that many pairs meet.
+            order = (np.arange(len(points)) + run * size) * (1 + 6 * number) % len(points)
+            numbers = np.clip(points, low, high)[order].astype(wide)
+            far[key] = np.resize(numbers.astype(array.dtype, copy=False), array.shape)
+        yield {**seen, **far}
 
 
 def _sample(array: Array) -> Array:
     places = np.unique(np.linspace(0, array.size - 1, min(array.size, _MOST)).astype(np.int64))
-    return widen(
-        array[np.unravel_index(places, array.shape)] if array.ndim else array.reshape(1)
-    ).astype(np.float64)
+    listed = np.atleast_1d(array)
+    return widen(listed[np.unravel_index(places, listed.shape)]).astype(np.float64)
 
 
 def _measure(wanted: Array, value: Array) -> Array:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, count
+from typing import TypeVar
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.formats.params.records import PRECISIONS
@@ -17,6 +18,8 @@ FLOATS = frozenset(PRECISIONS)
 """The dtypes that one value may have in two models."""
 Parts = tuple[str | None, Sequence[object] | None]
 """The dtype and the shape of a value, None where unknown."""
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
 FindContent = Callable[[Node], Hashable | None]
 """Returns the content of a constant in the form of terms: its dtype, its shape, and its bytes or
 their number and hash.
@@ -26,18 +29,27 @@ their number and hash.
 def can_be_one(first: Parts, second: Parts) -> bool:
     """Whether the types of two values are compatible."""
     (dtype, shape), (other, sizes) = first, second
-    # Floats of different dtypes may be one value; an integer and a float of one name are not.
-    is_number = dtype == other or None in (dtype, other) or {dtype, other} <= FLOATS
-    return is_number and not _have_other_shapes(shape, sizes)
+    return _are_compatible_dtypes(dtype, other) and _are_compatible_shapes(shape, sizes)
 
 
-def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] | None) -> bool:
+def _are_compatible_dtypes(first: str | None, second: str | None) -> bool:
+    """Whether one value may have both dtypes: equal ones, unknown ones, or any two floats."""
+    dtypes = {first, second}
+    if len(dtypes) == 1 or None in dtypes:
+        return True
+    return dtypes <= FLOATS
+
+
+def _are_compatible_shapes(first: Sequence[object] | None, second: Sequence[object] | None) -> bool:
     if first is None or second is None:
+        return True
+    if len(first) != len(second):
         return False
-    sizes = zip(first, second, strict=False)
-    return len(first) != len(second) or any(
-        isinstance(x, int) and isinstance(y, int) and x != y for x, y in sizes
-    )
+    for x, y in zip(first, second, strict=True):
+        are_known = isinstance(x, int) and isinstance(y, int)
+        if are_known and x != y:
+            return False
+    return True
 
 
 def pair_readers(
@@ -51,27 +63,25 @@ def pair_readers(
     """
     readers = [_find_readers(nodes) for nodes in sides]
     same = _match(readers, find_contents)
-    orders = [{node: place for place, node in enumerate(nodes)} for nodes in sides]
-    for group in _group_readers(
-        (readers[0][left], readers[1][right]) for left, right in same.items()
-    ):
-        last = [
-            max((node for own, node in group if own == side), key=orders[side].__getitem__)
-            for side in (0, 1)
-        ]
-        ends = [list(islice(visible_outputs(node), 1)) for node in last]
-        if all(ends):
-            yield ends[0][0], ends[1][0]
+    pairs = [(readers[0][left], readers[1][right]) for left, right in same.items()]
+    left_order, right_order = (dict(zip(nodes, count(), strict=False)) for nodes in sides)
+    for group in _group_readers(pairs):
+        lefts, rights = zip(*group, strict=True)
+        a = next(visible_outputs(max(lefts, key=left_order.__getitem__)), None)
+        b = next(visible_outputs(max(rights, key=right_order.__getitem__)), None)
+        if a is not None and b is not None:
+            yield a, b
 
 
-def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> list[set[tuple[int, Node]]]:
-    """Group readers of the same parameters, each with its side; groups with a common reader join."""
-    groups: dict[tuple[int, Node], set[tuple[int, Node]]] = {}
+def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> Iterable[set[tuple[Node, Node]]]:
+    """Group left and right readers of the same parameters; groups with a common reader join."""
+    groups: dict[tuple[int, Node], set[tuple[Node, Node]]] = {}
     for pair in pairs:
-        readers = tuple(enumerate(pair))
-        group = set(readers).union(*(groups.get(reader, ()) for reader in readers))
-        groups.update(dict.fromkeys(group, group))
-    return list({id(group): group for group in groups.values()}.values())
+        known = [groups.get(reader, ()) for reader in enumerate(pair)]
+        group = {pair}.union(*known)
+        for each in group:
+            groups.update(dict.fromkeys(enumerate(each), group))
+    return {id(group): group for group in groups.values()}.values()
 
 
 def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
@@ -83,10 +93,9 @@ def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
             if node.op or node.details.holds_value:
                 roots[node] = (node,)
             continue
-        read = tuple(
-            dict.fromkeys(root for entry in node.inputs for root in roots.get(entry.node, ()))
-        )
-        if all(entry.node in roots for entry in node.inputs) and not node.subgraphs:
+        operands = {entry.node: None for entry in node.inputs}
+        read = tuple(dict.fromkeys(chain(*(roots.get(operand, ()) for operand in operands))))
+        if operands.keys() <= roots.keys() and not node.subgraphs:
             roots[node] = read
             continue
         for root in read:
@@ -98,32 +107,35 @@ def _match(
     readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindContent]
 ) -> dict[Node, Node]:
     """Map left parameters to equal ones on the right, else to namesakes."""
+    contents: list[dict[Hashable, Node]] = [
+        index_unique((_find_telling(find(node)), node) for node in own)
+        for own, find in zip(readers, find_contents, strict=True)
+    ]
+    names: list[dict[Hashable, Node]] = [
+        index_unique((output_name(Entry(node)), node) for node in own) for own in readers
+    ]
     same: dict[Node, Node] = {}
-    for keys in (
-        [_index(own, find) for own, find in zip(readers, find_contents, strict=True)],
-        [*map(_index, readers)],
-    ):
-        taken = {*same.values()}
-        for key, left in keys[0].items():
-            right = keys[1].get(key)
-            if right is not None and left not in same and right not in taken:
-                same[left] = right
+    for lefts, rights in (contents, names):
+        taken = set(same.values())
+        for key, left in lefts.items():
+            is_matched = key not in rights or left in same
+            if not is_matched and rights[key] not in taken:
+                same[left] = rights[key]
     return same
 
 
-def _index(parameters: dict[Node, Node], find: FindContent | None = None) -> dict[Hashable, Node]:
-    """Index parameters by content or name; ambiguous keys are left out."""
-    keys = [
-        (output_name(Entry(node)) if find is None else _find_telling(find(node)), node)
-        for node in parameters
-    ]
-    counts = Counter(key for key, _ in keys)
-    return {key: node for key, node in keys if key is not None and counts[key] == 1}
+def index_unique(keyed: Iterable[tuple[Key | None, Item]]) -> dict[Key, Item]:
+    """Index items by key; those without a key, or with a repeated one, are left out."""
+    pairs = list(keyed)
+    counts = Counter(key for key, _ in pairs)
+    return {key: item for key, item in pairs if key is not None and counts[key] == 1}
 
 
 def _find_telling(content: Hashable | None) -> Hashable | None:
     """Return the content if it identifies a parameter; None for a few bytes."""
-    if not isinstance(content, tuple) or len(content) != 3 or not isinstance(content[2], tuple):
-        return None
-    *size, data = content[2]
-    return content if size or (isinstance(data, bytes) and len(data) >= _TELLING) else None
+    match content:
+        case (_, _, (_, _, *_)):  # a hash
+            return content
+        case (_, _, (bytes(data),)) if len(data) >= _TELLING:
+            return content
+    return None

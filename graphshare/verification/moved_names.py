@@ -6,6 +6,7 @@ Optimizers give the result of several operators the name of the first; converter
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +22,6 @@ from graphshare.verification.noise import find_operator
 from graphshare.verification.other_inputs import MASKS
 from graphshare.verification.parts import ModelValues, compute_part, is_array
 from graphshare.verification.region_plan import (
-    AnalyzedModel,
     Cone,
     Pair,
     Planner,
@@ -50,7 +50,8 @@ def find_moved(
 
     ``values`` are the end's, computed from the left model's.
     """
-    best: tuple[float, dict[Place, Entry]] = (float("inf"), {})
+    nearest = float("inf")
+    moved: dict[Place, Entry] = {}
     namesake = compare_values(values[1], values[0], tolerate(*values)).max_abs
     for side, wanted in enumerate(reversed(values)):
         entries = planner.list_near(end[side], cone, side)
@@ -62,24 +63,18 @@ def find_moved(
         except GraphshareError:
             continue
         for entry, value in zip(entries, candidates, strict=True):
-            is_like = (
-                is_array(value) and value.shape == wanted.shape and value.dtype == wanted.dtype
-            )
+            if not is_array(value) or value.shape != wanted.shape:
+                continue
             # An array of zeros equals too many others to locate a moved name.
-            if not is_like or not np.any(value):
+            if value.dtype != wanted.dtype or not np.any(value):
                 continue
             comparison = compare_values(value, wanted, tolerate(wanted, value))
-            apart = (
-                comparison.max_abs
-                if comparison or comparison.max_abs * _NEARER <= namesake
-                else float("inf")
-            )
-            if apart < best[0]:
-                best = (
-                    apart,
-                    {get_place(entry): end[1]} if side == 0 else {get_place(end[0]): entry},
-                )
-    return best[1]
+            apart = comparison.max_abs
+            is_near = bool(comparison) or apart * _NEARER <= namesake
+            if is_near and apart < nearest:
+                nearest = apart
+                moved = {get_place(entry): end[1]} if side == 0 else {get_place(end[0]): entry}
+    return moved
 
 
 def find_equal(
@@ -90,18 +85,8 @@ def find_equal(
     A value that passes a mask unchanged equals the one before it: both must come from masks, or
     neither.
     """
-    entries = [_list_inner(cones, side) for side in (0, 1)]
     try:
-        left, right = (
-            [
-                _Value(entry, value, _sum_up(value))
-                for entry, value in zip(own, values, strict=True)
-                if _is_telling(value)
-            ]
-            for own, values in zip(
-                entries, map(_compute_inner, planner.sides, entries, draw), strict=True
-            )
-        )
+        left, right = (_compute_inner(planner, draw, cones, side) for side in (0, 1))
     except MemoryLimitError:
         raise
     except GraphshareError:
@@ -125,28 +110,38 @@ class _Value(NamedTuple):
 
 
 def _list_inner(cones: Sequence[Cone], side: int) -> list[Entry]:
-    ends = {get_place(end[side]) for cone in cones for end in cone.ends}
-    nodes = dict.fromkeys(node for cone in cones for node in cone.sides[side])
-    return [
-        entry for node in nodes for entry in visible_outputs(node) if get_place(entry) not in ends
-    ]
+    ends = {get_place(end[side]) for end in chain(*(cone.ends for cone in cones))}
+    nodes = dict.fromkeys(chain(*(cone.sides[side] for cone in cones)))
+    outputs = chain(*map(visible_outputs, nodes))
+    return [entry for entry in outputs if get_place(entry) not in ends]
 
 
-def _compute_inner(side: AnalyzedModel, entries: Sequence[Entry], values: ModelValues) -> list[Any]:
-    return compute_part(side.model, entries, values.inputs) if entries else []
+def _compute_inner(
+    planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Cone], side: int
+) -> list[_Value]:
+    """Compute the values inside a side's regions that hardly equal others by chance."""
+    entries = _list_inner(cones, side)
+    if not entries:
+        return []
+    arrays = compute_part(planner.sides[side].model, entries, draw[side].inputs)
+    inner: list[_Value] = []
+    for entry, array in zip(entries, arrays, strict=True):
+        if _is_telling(array):
+            inner.append(_Value(entry, array, _sum_up(array)))
+    return inner
 
 
 def _is_equal(value: _Value, other: _Value, tolerate: Tolerate) -> bool:
     """Whether values are equal up to rounding, and both or neither come from masks."""
     kinds = [(each.array.shape, find_operator(each.entry) in MASKS) for each in (value, other)]
-    # Summaries first: comparing all numbers takes long.
-    if kinds[0] != kinds[1] or not np.all(
-        np.abs(other.summary - value.summary) <= _LIKE * value.summary[0]
-    ):
+    if kinds[0] != kinds[1]:
         return False
-    return bool(
-        compare_values(other.array, value.array, _loosen(tolerate(value.array, other.array)))
-    )
+    # Summaries first: comparing all numbers takes long.
+    apart = np.abs(other.summary - value.summary)
+    if not np.all(apart <= _LIKE * value.summary[0]):
+        return False
+    tolerance = _loosen(tolerate(value.array, other.array))
+    return bool(compare_values(other.array, value.array, tolerance))
 
 
 def _sum_up(value: Array) -> Array:
@@ -155,15 +150,19 @@ def _sum_up(value: Array) -> Array:
     return np.array([find_largest(value), wide.sum(), np.abs(wide).sum()])
 
 
+def are_unlike_sizes(wanted: Array, value: Array) -> bool:
+    """Whether arrays are sizes of different lengths: no fault explains that."""
+    are_sizes = wanted.dtype.kind == value.dtype.kind == "i" and wanted.ndim == value.ndim == 1
+    return are_sizes and wanted.shape != value.shape
+
+
 def _is_telling(value: Any) -> bool:
     """Whether a value is an array of finite floats, hardly equal to others by chance."""
-    is_number = (
-        is_array(value)
-        and value.dtype.kind == "f"
-        and value.size > 1
-        and bool(np.isfinite(value).all())
-    )
-    return is_number and bool(value.min() != value.max())
+    if not is_array(value) or value.dtype.kind != "f":
+        return False
+    if value.size < 2 or not np.isfinite(value).all():
+        return False
+    return bool(value.min() != value.max())
 
 
 def _loosen(tolerance: Tolerance) -> Tolerance:

@@ -35,12 +35,9 @@ Key = TypeVar("Key")
 
 def allow_share(tolerance: Tolerance, end: Iterable[Entry]) -> Tolerance:
     """Widen the tolerance for a Sigmoid: it has no more digits near 0 than near 1."""
-    is_share = any(find_operator(entry) == "Sigmoid" for entry in end)
-    return (
-        msgspec.structs.replace(tolerance, atol=max(tolerance.atol, _SHARE))
-        if is_share
-        else tolerance
-    )
+    if "Sigmoid" not in map(find_operator, end):
+        return tolerance
+    return msgspec.structs.replace(tolerance, atol=max(tolerance.atol, _SHARE))
 
 
 def find_operator(entry: Entry) -> str:
@@ -117,12 +114,10 @@ def _excuse(
 def move_weights(model: Checkpoint, dtype: str) -> Checkpoint:
     """Move each weight of a dtype one step: more than the conversion to it did."""
     rng = np.random.default_rng(0)
-    weights = {name: model.params[name] for name in model.params}
-    moved = {
-        name: _shake(rng, array)
-        for name, array in weights.items()
-        if name_dtype(array.dtype) == dtype
-    }
+    moved: dict[str, Array] = {}
+    for name, array in model.params.items():
+        if name_dtype(array.dtype) == dtype:
+            moved[name] = _shake(rng, array)
     return model.with_params(moved)
 
 
@@ -180,9 +175,8 @@ def _cap_noise(noise: float, wanted: Any, op: str) -> float:
     numbers = wanted.astype(np.float64)
     numbers = numbers[np.isfinite(numbers)]
     most = 1e-5 * float(np.ptp(numbers)) if numbers.size else 0.0
-    step = (
-        STEPS[dtype][1]
-        if (dtype := name_dtype(wanted.dtype)) in STEPS
-        else np.finfo(widen(wanted).dtype).eps
-    )
-    return min(noise, max(most, 2 * float(step)) if op in _BELOW_ONE else most)
+    if op in _BELOW_ONE:
+        dtype = name_dtype(wanted.dtype)
+        step = STEPS[dtype][1] if dtype in STEPS else np.finfo(widen(wanted).dtype).eps
+        most = max(most, 2 * float(step))
+    return min(noise, most)

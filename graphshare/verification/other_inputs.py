@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -11,22 +10,26 @@ import numpy as np
 from msgspec import Struct
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.params.narrow_dtypes import is_floating, widen
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_operands
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate, compare_values
+from graphshare.verification.draws import (
+    DrawValues,
+    Key,
+    Sizes,
+    Values,
+    can_label,
+    draw_labels,
+    draw_magnitudes,
+    draw_other_inputs,
+    draw_scaled,
+)
 from graphshare.verification.noise import allow_share, measure_spread, shake
-from graphshare.verification.parts import Compute, Part
-from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan
+from graphshare.verification.parts import Compute, Part, is_array
+from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan, get_place
 
-Key = int | str
-"""A term, or the name of an input."""
-Values = Mapping[Key, Array]
-Sizes = Mapping[Key, Sequence[object]]
-Draw = Callable[[Values, Sizes], Iterator[dict[Key, Array]]]
-"""Yields different values by the same keys; the second argument has the sizes that must stay, if the rank is known."""
 _OPEN = frozenset(
     """Add AveragePool BatchNorm BatchNormalization Concat Constant Conv ConvTranspose Convolution
     Deconvolution DepthToSpace Div Einsum Expand Flatten FullyConnected Gather Gemm
@@ -51,34 +54,11 @@ _MOVING = frozenset(
 _SIZING = {"Range": 0, "Resize": 1, "Upsample": 1}
 """Operators that read sizes from floats, and the first operand that they read so."""
 _MEASURING = ("Shape", "Size", "shape_array", "size_array")
-_DIGITS = {
-    "bool": (0, 2),
-    "float16": (1 << 10, 1 << 10),
-    "float32": (1 << 20, 15 << 20),
-    "float64": (1 << 20, 15 << 20),
-}
-"""By dtype the first integer used as a digit of labels, beyond most constants, and the number of digits."""
-_LABELLED = 1 << 24
-"""The most elements in all runs with labels."""
 _GRID = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
-_SCALES = (1.0, 8.0, 0.125, 1000.0)
-_FEW, _MORE = 4096, 32
-"""Fewer numbers get more sets, ``_MORE`` at most, ``_FEW`` numbers in all: only some near a threshold show a
-difference.
-"""
 HIDDEN = "different inputs give different values"
 """The text for sides that are equal only on the drawn inputs."""
-_LARGE = 1000
 _NOISY = 100.0
 """The largest allowed multiple of the tolerance if a side differs from itself as much."""
-# Powers of ten on either side of 1, within float32; outside float16 they become 0 or infinite.
-_DECADES = 30.0
-_LENGTHENED = 4
-"""The most free sizes that are lengthened."""
-_MAGNITUDES = (-1, 5)
-"""Powers of ten of numbers tried after a mask: its threshold may be far from the drawn numbers."""
-_SAMPLES, _NUMBERS = 1024, 1 << 14
-"""The most samples tried at once, and the most numbers in them."""
 
 
 def is_on_grid(cone: Cone) -> bool:
@@ -104,10 +84,13 @@ def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
     """Whether the sides have operator versions whose attributes mean different things."""
     meanings: list[set[tuple[str | None, int]]] = []
     for terms, nodes in zip(plan.terms, cone.sides, strict=True):
-        own = [(node.op, plan.uncut.get((node, 0), terms.of(Entry(node)))) for node in nodes]
-        meanings.append(
-            {(op, version) for op, term in own if (version := terms.form.read_version(term))}
-        )
+        own: set[tuple[str | None, int]] = set()
+        for node in nodes:
+            term = plan.uncut.get((node, 0), terms.of(Entry(node)))
+            version = terms.form.read_version(term)
+            if version:
+                own.add((node.op, version))
+        meanings.append(own)
     left, right = meanings[0] - meanings[1], meanings[1] - meanings[0]
     return not {op for op, _ in left}.isdisjoint(op for op, _ in right)
 
@@ -118,31 +101,27 @@ def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
     An attribute that only one side states may be the default. Sides with other starts or another
     order are not compared: a Slice has different axes before and after a Transpose.
     """
-    if any(
-        terms.form.is_call(node)
-        for terms, nodes in zip(plan.terms, cone.sides, strict=True)
-        for node in nodes
-    ):
-        return True
+    for terms, nodes in zip(plan.terms, cone.sides, strict=True):
+        if any(map(terms.form.is_call, nodes)):
+            return True
     starts = [{term for term, _ in plan.list_starts(cone, side).values()} for side in (0, 1)]
-    is_built_alike = starts[0] == starts[1] and [node.op for node in cone.left] == [
-        node.op for node in cone.right
-    ]
-    return is_built_alike and any(
-        _differ_in_values(plan, a, b) for a, b in zip(cone.left, cone.right, strict=True)
-    )
+    operators = [[node.op for node in side] for side in cone.sides]
+    if starts[0] != starts[1] or operators[0] != operators[1]:
+        return False
+    return any(_differ_in_values(plan, a, b) for a, b in zip(cone.left, cone.right, strict=True))
 
 
 def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
-    if any(b.details.values.get(name, value) != value for name, value in a.details.values.items()):
-        return True
-    operands = zip(list_operands(a), list_operands(b), strict=False)
-    keys = [
-        (plan.left.key(x), plan.right.key(y))
-        for x, y in operands
-        if x is not None and y is not None
-    ]
-    return any(x != y and x[0] == y[0] == "constant" for x, y in keys)
+    for name, value in a.details.values.items():
+        if b.details.values.get(name, value) != value:
+            return True
+    for x, y in zip(list_operands(a), list_operands(b), strict=False):
+        if x is None or y is None:
+            continue
+        key, other = plan.left.key(x), plan.right.key(y)
+        if key[0] == other[0] == "constant" and key != other:
+            return True
+    return False
 
 
 class Side(NamedTuple):
@@ -179,16 +158,19 @@ class Trial(Struct, frozen=True, eq=False):
             draws = self._choose_draws(
                 chain(*(part.nodes for part in parts)), is_same=is_same, is_like=is_like
             )
+            if not draws:
+                return ""
             places = [self.name_starts(side, part) for side, part in enumerate(parts)]
-            values = self.read_values(places) if draws else {}
-            texts = (
-                self._try_draw(parts, places, values, draw, is_strict=is_like)
-                for draw in draws
-                if values
-            )
-            return next(filter(None, texts), "")
+            values = self.read_values(places)
+            if not values:
+                return ""
+            for draw in draws:
+                text = self._try_draw(parts, places, values, draw, is_strict=is_like)
+                if text:
+                    return text
         except (InputError, RefusedError) as error:
             return error.faults[0].message if is_like else ""
+        return ""
 
     def moves_alike(self) -> bool:
         """Whether both sides move unique labels, and so all values, to the same places."""
@@ -199,17 +181,13 @@ class Trial(Struct, frozen=True, eq=False):
             places = [self.name_starts(side, part) for side, part in enumerate(parts)]
             values = self.read_values(places)
             # Arrays of which only the size is read may have any values.
-            moved = {
-                key: array
-                for key, array in values.items()
-                if not _are_sizes_read(parts, places, key)
-            }
-            is_labelled = _can_label(moved) and not self._try_draw(
-                parts, places, values, draw_labels, is_strict=True
-            )
+            moved = {key: values[key] for key in _list_read(parts, places)}
+            if not can_label(moved):
+                return False
+            text = self._try_draw(parts, places, values, draw_labels, is_strict=True)
         except (InputError, RefusedError):
             return False
-        return is_labelled
+        return not text
 
     def choose_own_parts(self) -> Sequence[Part]:
         """Return the parts from the region's own starts. Raises as :meth:`_choose_parts`."""
@@ -248,26 +226,32 @@ class Trial(Struct, frozen=True, eq=False):
             known = (left | right) - unlike
             parts = self._cut_parts(known)
 
-    def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
+    def _choose_draws(
+        self, nodes: Iterable[Node], *, is_same: bool, is_like: bool
+    ) -> list[DrawValues]:
         """Return draws that may show a difference in a region with these nodes."""
-        draws: list[Draw] = []
+        draws: list[DrawValues] = []
         # A Relu hides all negative numbers; opposite signs pass it.
         operators = {node.op for node in chain(*self.cone.sides)}
         if not is_like and not operators <= _OPEN:
             draws.append(draw_scaled)
-            draws += [draw_magnitudes] if not operators.isdisjoint(MASKS) else []
-        others = {
-            node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)
-        }
+            if not operators.isdisjoint(MASKS):
+                draws.append(draw_magnitudes)
+        others = [cone for cone in self.plan.cones if cone is not self.cone]
+        elsewhere = set(chain(*(chain(*cone.sides) for cone in others)))
         # Any magnitude would also show how other regions round.
-        if is_same and (is_like or others.isdisjoint(nodes)):
+        can_vary = is_like or elsewhere.isdisjoint(nodes)
+        if is_same and can_vary:
             draws.append(draw_other_inputs)
         return draws
 
     def name_starts(self, side: int, part: Part) -> dict[Place, Key]:
         """Map starts to terms, or to common names of inputs."""
-        read = [node for node in part.nodes if (node, 0) in self.inputs[side]]
-        return {**part.touched, **{(node, 0): self.sides[side].name_input(node) for node in read}}
+        starts: dict[Place, Key] = dict(part.touched)
+        for node in part.nodes:
+            if (node, 0) in self.inputs[side]:
+                starts[node, 0] = self.sides[side].name_input(node)
+        return starts
 
     def read_values(self, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
         """Return both sides' starts. Raises RefusedError if one is not an array."""
@@ -277,10 +261,14 @@ class Trial(Struct, frozen=True, eq=False):
                 # An integer on one side is a whole number on the other.
                 is_integer = isinstance(array, np.ndarray) and array.dtype.kind in "biu"
                 name = side.name_input(node)
-                named[name] = array if is_integer else named.get(name, array)
-        keys = dict.fromkeys(key for own in places for key in own.values())
-        values = {key: named[key] if isinstance(key, str) else self.read(key) for key in keys}
-        if not all(isinstance(value, np.ndarray) for value in values.values()):
+                if is_integer:
+                    named[name] = array
+                else:
+                    named.setdefault(name, array)
+        values: dict[Key, Any] = {}
+        for key in dict.fromkeys(chain(*(own.values() for own in places))):
+            values[key] = named[key] if isinstance(key, str) else self.read(key)
+        if not all(map(is_array, values.values())):
             raise RefusedError(Fault("different inputs cannot be drawn"))
         return values
 
@@ -298,7 +286,7 @@ class Trial(Struct, frozen=True, eq=False):
         parts: Sequence[Part],
         places: Sequence[Mapping[Place, Key]],
         values: Values,
-        draw: Draw,
+        draw: DrawValues,
         *,
         is_strict: bool,
     ) -> str:
@@ -309,15 +297,18 @@ class Trial(Struct, frozen=True, eq=False):
         for drawn in draw(free, self._find_sizes(free)):
             each = {**values, **drawn}
             ends = [self.compute(side, each) for side in sides]
-            if all(ends) and (
-                _get_shapes(each) == _get_shapes(values)
-                or len({_get_shapes(own) for own in ends}) == 1
-            ):
-                is_computed = True
-                if self._differ(sides, each, ends, is_strict=is_strict):
-                    return HIDDEN
-        # Rejected inputs, and sizes that give differently shaped ends, may be invalid.
-        return "" if is_computed or not is_strict else "different inputs are refused"
+            # Rejected inputs, and sizes that give differently shaped ends, may be invalid.
+            if not all(ends):
+                continue
+            has_new_sizes = _list_shapes(each.values()) != _list_shapes(values.values())
+            if has_new_sizes and _list_shapes(ends[0]) != _list_shapes(ends[1]):
+                continue
+            is_computed = True
+            if self._differ(sides, each, ends, is_strict=is_strict):
+                return HIDDEN
+        if is_strict and not is_computed:
+            return "different inputs are refused"
+        return ""
 
     def _find_sizes(self, keys: Iterable[Key]) -> Sizes:
         """Return sizes of common starts that either side fixes, if the rank is known."""
@@ -326,12 +317,12 @@ class Trial(Struct, frozen=True, eq=False):
             starts = {side.name_input(node): Entry(node) for node, _ in inputs}
             for key in keys:
                 entry = starts.get(key) if isinstance(key, str) else entries.get(key)
-                own = None if entry is None else side.find_parts(entry)[1]
+                if entry is None:
+                    continue
+                own = side.find_parts(entry)[1]
                 if own is not None:
-                    known = sizes.get(key, own)
-                    sizes[key] = [
-                        n if isinstance(n, int) else m for n, m in zip(own, known, strict=False)
-                    ]
+                    both = zip(own, sizes.get(key, own), strict=False)
+                    sizes[key] = [n if isinstance(n, int) else known for n, known in both]
         return sizes
 
     def compute(self, side: Side, values: Values) -> list[Any]:
@@ -347,7 +338,7 @@ class Trial(Struct, frozen=True, eq=False):
         """Whether the ends differ by more than a side's own do on values one step away."""
         noise: list[float] | None = None
         for number, (end, wanted, value) in enumerate(zip(self.cone.ends, *ends, strict=True)):
-            if not (is_strict or all(_is_finite(each) for each in (wanted, value))):
+            if not (is_strict or all(map(_is_finite, (wanted, value)))):
                 continue
             tolerance = allow_share(self.tolerate(wanted, value), end)
             comparison = compare_values(value, wanted, tolerance)
@@ -356,9 +347,8 @@ class Trial(Struct, frozen=True, eq=False):
             if noise is None:
                 runs = [[self.compute(side, each) for each in shake(values)] for side in sides]
                 noise = list(map(max, *map(measure_spread, runs, ends)))
-            if comparison.max_abs > min(
-                noise[number], _NOISY * tolerance.find_limit(np.asarray(wanted))
-            ):
+            limit = _NOISY * tolerance.find_limit(np.asarray(wanted))
+            if comparison.max_abs > min(noise[number], limit):
                 return True
         return False
 
@@ -366,56 +356,65 @@ class Trial(Struct, frozen=True, eq=False):
 def _cast_values(
     values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]
 ) -> dict[Place, Array]:
-    return {
-        p: values[key].astype(like[p].dtype, copy=False) if p in like else values[key]
-        for p, key in places.items()
-    }
+    cast: dict[Place, Array] = {}
+    for place, key in places.items():
+        cast[place] = values[key]
+        if place in like:
+            cast[place] = values[key].astype(like[place].dtype, copy=False)
+    return cast
 
 
-def _get_shapes(values: Values | Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-    return tuple(
-        getattr(value, "shape", ())
-        for value in (values.values() if isinstance(values, Mapping) else values)
-    )
+def _list_shapes(values: Iterable[Any]) -> list[tuple[int, ...]]:
+    return [getattr(value, "shape", ()) for value in values]
 
 
 def _is_finite(value: Any) -> bool:
-    return (
-        not isinstance(value, np.ndarray)
-        or value.dtype.kind != "f"
-        or bool(np.isfinite(value).all())
-    )
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return True
+    return bool(np.isfinite(value).all())
 
 
 def _moves_alone(part: Part) -> bool:
     """Whether a part only moves values and computes sizes. Other Casts may merge numbers."""
-    casts = [node for node in part.nodes if node.op == "Cast"]
-    return all(not node.op or node.op in _MOVING for node in part.nodes) and all(
-        _is_of_sizes(part, node) for node in casts
-    )
+    operators = [node for node in part.nodes if node.op]
+    if not {node.op for node in operators} <= _MOVING:
+        return False
+    return all(_is_of_sizes(part, node) for node in operators if node.op == "Cast")
 
 
 def _is_of_sizes(part: Part, node: Node) -> bool:
     pending, seen = list(node.inputs), set[Node]()
     while pending:
         entry = pending.pop()
-        is_start = (entry.node, entry.index) in part.touched or not (
-            entry.node.op or entry.node.details.holds_value
-        )
-        if is_start:
+        operand = entry.node
+        is_input = not operand.op and not operand.details.holds_value
+        if is_input or get_place(entry) in part.touched:
             return False
-        if entry.node.op not in _MEASURING and entry.node not in seen:
-            seen.add(entry.node)
-            pending += entry.node.inputs
+        if operand.op not in _MEASURING and operand not in seen:
+            seen.add(operand)
+            pending += operand.inputs
     return True
+
+
+def _list_read_places(part: Part) -> set[Place]:
+    """Return values of which a part reads more than the size."""
+    readers = [node for node in part.nodes if node.op not in _MEASURING]
+    return set(map(get_place, chain(*(node.inputs for node in readers))))
 
 
 def _list_values(part: Part) -> set[int]:
     """Return terms of which more than the size is read."""
-    read = {
-        (e.node, e.index) for node in part.nodes if node.op not in _MEASURING for e in node.inputs
-    }
+    read = _list_read_places(part)
     return {term for place, term in part.touched.items() if place in read}
+
+
+def _list_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]) -> list[Key]:
+    """Return starts of which either side reads more than the size."""
+    keys: dict[Key, None] = {}
+    for part, own in zip(parts, places, strict=True):
+        read = _list_read_places(part)
+        keys.update(dict.fromkeys(key for place, key in own.items() if place in read))
+    return list(keys)
 
 
 def _list_sizing(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]) -> set[Key]:
@@ -423,161 +422,9 @@ def _list_sizing(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]) -
     sizing: set[Key] = set()
     for part, own in zip(parts, places, strict=True):
         for node in part.nodes:
-            first = _SIZING.get(node.op)
-            read = [] if first is None else list_operands(node)[first:]
-            sizing.update(
-                own[e.node, e.index] for e in read if e is not None and (e.node, e.index) in own
-            )
+            if node.op not in _SIZING:
+                continue
+            for entry in list_operands(node)[_SIZING[node.op] :]:
+                if entry is not None and get_place(entry) in own:
+                    sizing.add(own[get_place(entry)])
     return sizing
-
-
-def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], key: Key) -> bool:
-    starts = {place for own in places for place, each in own.items() if each == key}
-    readers = [
-        node
-        for part in parts
-        for node in part.nodes
-        if any((e.node, e.index) in starts for e in node.inputs)
-    ]
-    return all(node.op in _MEASURING for node in readers)
-
-
-def _can_label(values: Values) -> bool:
-    count = sum(array.size for array in values.values())
-    return (
-        bool(values)
-        and all(a.dtype.name in _DIGITS for a in values.values())
-        and count * _count_runs(values) <= _LABELLED
-    )
-
-
-def _count_runs(values: Values) -> int:
-    # 0 and the last label are unused: their digits look like constants.
-    count = sum(array.size for array in values.values()) + 2
-    bases = [_DIGITS[array.dtype.name][1] for array in values.values()]
-    return max((math.ceil(math.log(count, base) + 1e-9) for base in bases), default=0)
-
-
-def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield labels instead of elements, one digit of each label per run."""
-    labels, at = dict[Key, Array](), 1
-    for key, array in values.items():
-        if array.dtype.name in _DIGITS:
-            labels[key] = np.arange(at, at + array.size).reshape(array.shape)
-            at += array.size
-    for run in range(_count_runs({key: values[key] for key in labels})):
-        digits = dict(values)
-        for key, label in labels.items():
-            first, base = _DIGITS[values[key].dtype.name]
-            digits[key] = (first + label // base**run % base).astype(values[key].dtype)
-        yield digits
-
-
-def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the floats shuffled, with other signs, and scaled; integers stay unchanged."""
-    floats = {key: array for key, array in values.items() if is_floating(array.dtype)}
-    # Opposite signs pass a Relu.
-    yield {**values, **{key: -array for key, array in floats.items()}}
-    rng = np.random.default_rng(0)
-    count = sum(array.size for array in values.values())
-    more = 10.0 ** rng.uniform(-1, 2, min(_MORE, _FEW // max(count, 1)))
-    for scale in (*_SCALES, *more):
-        yield {**values, **{key: _scale(rng, array, scale) for key, array in floats.items()}}
-
-
-def _scale(rng: np.random.Generator, array: Array, scale: float | Array) -> Array:
-    wide = widen(array)
-    moved: Array = _move(rng, wide) * _draw_signs(rng, wide) * scale
-    return np.asarray(moved, wide.dtype).astype(array.dtype, copy=False)
-
-
-def _move(rng: np.random.Generator, array: Array) -> Array:
-    """Shuffle an array, or roll it if long: a permutation would take longer than most regions."""
-    flat = array.reshape(-1)
-    # A copy: numpy shuffles an empty array in place, and the array may be read-only.
-    moved: Array = (
-        rng.permutation(np.array(flat))
-        if flat.size <= _FEW
-        else np.roll(flat, int(rng.integers(1, flat.size)))
-    )
-    return moved.reshape(array.shape)
-
-
-def _draw_signs(rng: np.random.Generator, array: Array) -> Array:
-    return np.resize(rng.choice((-1, 1), min(array.size, _FEW)).astype(np.int8), array.shape)
-
-
-def draw_magnitudes(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the floats for many samples, each with its own signs and magnitude; keep integers.
-
-    A free size serves as the number of samples; without one nothing is yielded, nor for floats of
-    at most 16 bits: their rounding shows at every threshold.
-    """
-    floats = [key for key, array in values.items() if is_floating(array.dtype)]
-    if any(values[key].dtype.itemsize < 4 for key in floats):
-        return
-    rng = np.random.default_rng(0)
-    count = min(_SAMPLES, _NUMBERS // max(sum(array.size for array in values.values()), 1))
-    for size in _list_free_sizes(values, known) if count > 1 else ():
-        longer = _resize(values, known, size, size * count)
-        for key in floats:
-            samples = [
-                n if n != old else 1
-                for n, old in zip(longer[key].shape, values[key].shape, strict=True)
-            ]
-            longer[key] = _scale(rng, longer[key], 10.0 ** rng.uniform(*_MAGNITUDES, samples))
-        yield longer
-
-
-def _list_free_sizes(values: Values, known: Sizes) -> list[int]:
-    sizes = {
-        n
-        for key, array in values.items()
-        for axis, n in enumerate(array.shape)
-        if _is_free(known.get(key, ()), axis)
-    }
-    return sorted(sizes - {0})[:_LENGTHENED]
-
-
-def _is_free(sizes: Sequence[object], axis: int) -> bool:
-    return axis >= len(sizes) or not isinstance(sizes[axis], int)
-
-
-def _resize(values: Values, known: Sizes, size: int, other: int) -> dict[Key, Array]:
-    shapes = {
-        key: [
-            other if n == size and _is_free(known.get(key, ()), axis) else n
-            for axis, n in enumerate(array.shape)
-        ]
-        for key, array in values.items()
-    }
-    return {key: np.resize(array, shapes[key]) for key, array in values.items()}
-
-
-def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield different values for the same keys; equal sizes change together so that values fit.
-
-    These are shuffled numbers with other signs, larger numbers, any magnitudes, and arrays with a
-    free size increased by one. ``known`` has the sizes that are not free, if the rank is known.
-    """
-    # Both sides call this separately and must get the same inputs.
-    rng = np.random.default_rng(0)
-    for number in range(3):
-        yield {key: _change(rng, array, number) for key, array in values.items()}
-    for size in _list_free_sizes(values, known):
-        yield _resize(values, known, size, size + 1)
-
-
-def _change(rng: np.random.Generator, array: Array, number: int) -> Array:
-    wide = widen(array)
-    result = _move(rng, wide)
-    if wide.dtype.kind == "b":
-        result = (result, ~result, result & False)[number]
-    elif wide.dtype.kind in "iu":
-        # Integers stay small: most are indices or sizes.
-        result = (result, result + 1, result * 0)[number]
-    elif wide.dtype.kind == "f":
-        if number == 2:
-            result = 10.0 ** rng.uniform(-_DECADES, _DECADES, wide.shape)
-        result = result * _draw_signs(rng, wide) * (_LARGE if number == 1 else 1)
-    return np.asarray(result).astype(wide.dtype, copy=False).astype(array.dtype, copy=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -88,6 +88,12 @@ class ModelValues(msgspec.Struct, eq=False):
         return part.open(values)(values)
 
 
+def feed_inputs(nodes: Iterable[Node], feeds: Mapping[str, Array]) -> ModelValues:
+    """Return the values of a model's inputs; ``feeds`` has them by name."""
+    variables = [node for node in nodes if not node.op]
+    return ModelValues({(node, 0): feeds[node.name] for node in variables if node.name in feeds})
+
+
 def is_array(value: Any) -> bool:
     """Whether a value is an array, not a sequence or an optional value."""
     return isinstance(value, np.ndarray)
@@ -131,9 +137,9 @@ def cast_value(value: Any, dtype: str | None) -> Any:
     """Cast an array of numbers to a dtype of model formats; return anything else unchanged."""
     if not dtype or not isinstance(value, np.ndarray) or value.dtype.kind == "O":
         return value
-    return value.astype(
-        narrow_dtypes.find_numpy_dtype(dtype) if dtype in narrow_dtypes.NARROW else dtype
-    )
+    if dtype in narrow_dtypes.NARROW:
+        return value.astype(narrow_dtypes.find_numpy_dtype(dtype))
+    return value.astype(dtype)
 
 
 def cut_part(
@@ -157,12 +163,11 @@ def cut_part(
             inputs.setdefault(name, format_.editing.make_inputs(model.graph, {place: name})[place])
             continue
         dtype, shape = name_dtype(values[place]), values[place].shape
+        sizes = shape if has_sizes else [None] * len(shape)
         if name in constants:
             node = format_.editing.make_parameter(model.graph, name, dtype, shape)
         else:
-            node = format_.editing.make_input(
-                name, dtype, shape if has_sizes else [None] * len(shape)
-            )
+            node = format_.editing.make_input(name, dtype, sizes)
         inputs.setdefault(name, node)
     variables = {place: inputs[name] for place, name in names.items()}
     return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables

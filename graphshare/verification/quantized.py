@@ -9,6 +9,7 @@ weights are compared in steps of their scale.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -17,13 +18,15 @@ import numpy as np
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.ir.affine import Constant
 from graphshare.ir.graph import Entry
-from graphshare.ir.walk import list_operands
+from graphshare.ir.walk import list_operands, own_inputs
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count
 from graphshare.verification.affine_values import WEIGHT_DTYPES
 from graphshare.verification.comparison import Tolerance, Values, compare_values
 from graphshare.verification.noise import find_operator
+from graphshare.verification.parts import is_array
 from graphshare.verification.region_plan import Cone
+from graphshare.verification.runners import has_refused
 from graphshare.verification.weights import Weigher, Weighing
 
 _ROUNDING = ("QGemm", "QuantizeLinear")
@@ -53,11 +56,11 @@ _ROUNDED = 1 + 1e-5
 
 def rounds_apart(value: Any, wanted: Any, end: Sequence[Entry]) -> bool:
     """Whether both arrays are quantized, and a few numbers are one step apart."""
-    if not all(
-        isinstance(each, np.ndarray) and each.dtype.name in _STEPPED for each in (value, wanted)
-    ):
-        return False
-    return all(map(_is_rounding, map(find_operator, end))) and _are_few_apart(value, wanted, 1.0)
+    for each in (value, wanted):
+        if not is_array(each) or each.dtype.name not in _STEPPED:
+            return False
+    is_rounded = all(map(_is_rounding, map(find_operator, end)))
+    return is_rounded and _are_few_apart(value, wanted, 1.0)
 
 
 def _is_rounding(op: str) -> bool:
@@ -68,9 +71,8 @@ def _are_few_apart(value: Array, wanted: Array, step: float) -> bool:
     if value.shape != wanted.shape or value.dtype != wanted.dtype:
         return False
     distance = abs(value.astype(np.float64) - wanted)
-    return bool((distance <= step * _ROUNDED).all()) and int(np.count_nonzero(distance)) <= max(
-        1, _SHARE * value.size
-    )
+    most = max(1, _SHARE * value.size)
+    return bool((distance <= step * _ROUNDED).all()) and int(np.count_nonzero(distance)) <= most
 
 
 def reads_same_integers(weigher: Weigher, cone: Cone) -> bool:
@@ -81,18 +83,18 @@ def reads_same_integers(weigher: Weigher, cone: Cone) -> bool:
 
 def weigh_integers(weigher: Weigher, cone: Cone) -> Weighing | None:
     """Return how many steps the only differing integer weight is off; None without one."""
-    operators = {node.op for nodes in cone.sides for node in nodes}
+    operators = {node.op for node in chain(*cone.sides)}
     if not operators & _OF_INTEGERS or not operators <= _PLAIN:
         return None
     left, right = (_list_constants(weigher, cone, side, _INTEGERS) for side in (0, 1))
-    only = left.keys() - right.keys(), right.keys() - left.keys()
-    scales = [_list_constants(weigher, cone, side, WEIGHT_DTYPES).keys() for side in (0, 1)]
-    # With different scales the same weights are different integers.
-    if [len(own) for own in only] != [1, 1] or not (
-        scales[0] <= scales[1] or scales[1] <= scales[0]
-    ):
+    only_left, only_right = left.keys() - right.keys(), right.keys() - left.keys()
+    if len(only_left) != 1 or len(only_right) != 1:
         return None
-    one, other = left[only[0].pop()], right[only[1].pop()]
+    scales, others = (_list_constants(weigher, cone, side, WEIGHT_DTYPES).keys() for side in (0, 1))
+    # With different scales the same weights are different integers.
+    if not (scales <= others or others <= scales):
+        return None
+    one, other = left[only_left.pop()], right[only_right.pop()]
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return None
     return Weighing(float("inf"), f"weight {other.name!r} is {_describe_distance(one, other)}")
@@ -115,15 +117,14 @@ def _list_constants(
     weigher: Weigher, cone: Cone, side: int, dtypes: Sequence[str]
 ) -> dict[int, Constant]:
     """Index a side's constants by term, except zeros and single numbers."""
-    read = (
-        entry for node in cone.sides[side] for entry in list_operands(node) if entry is not None
-    )
-    constants = (weigher.find_constant(side, entry, dtypes) for entry in read)
-    return {
-        each.term: each
-        for each in constants
-        if each is not None and np.prod(each.shape) > 1 and each.read().any()
-    }
+    constants: dict[int, Constant] = {}
+    for entry in chain(*map(own_inputs, cone.sides[side])):
+        constant = weigher.find_constant(side, entry, dtypes)
+        if constant is None or np.prod(constant.shape) <= 1:
+            continue
+        if constant.read().any():
+            constants[constant.term] = constant
+    return constants
 
 
 def allow_steps(
@@ -131,22 +132,23 @@ def allow_steps(
 ) -> tuple[tuple[Values, ...], list[str]]:
     """Allow a few quantized numbers to be one step apart; return comparisons and notes."""
     allowed, notes = list(rounds), list[str]()
-    heads = list(zip(*(model.graph.heads for model in models), strict=True))
+    left, right = models
+    steps: list[float] = []
+    for head, other in zip(left.graph.heads, right.graph.heads, strict=True):
+        step = _find_step(left, head)
+        # Without one step for both no number may be apart.
+        steps.append(step if step == _find_step(right, other) else 0.0)
     for number, both in enumerate(outputs):
+        if has_refused(both):
+            continue
         compared = list(rounds[number].outputs)
         for place, output in enumerate(compared):
-            step, other = (
-                _find_step(model, head) for model, head in zip(models, heads[place], strict=True)
-            )
-            values = [
-                own[place]
-                for own in both
-                if isinstance(own, list) and isinstance(own[place], np.ndarray)
-            ]
-            if output.comparison or len(values) < len(both) or not step or step != other:
+            wanted, value = (own[place] for own in both)
+            if output.comparison or not (is_array(wanted) and is_array(value)):
                 continue
-            if _are_few_apart(values[1], values[0], step):
-                comparison = compare_values(values[1], values[0], Tolerance(atol=step * _ROUNDED))
+            step = steps[place]
+            if step and _are_few_apart(value, wanted, step):
+                comparison = compare_values(value, wanted, Tolerance(atol=step * _ROUNDED))
                 compared[place] = msgspec.structs.replace(output, comparison=comparison)
                 notes.append(
                     f"numbers of {output.reference!r} are at most one step of {step:.3g} apart, which is allowed"
@@ -159,8 +161,9 @@ def _find_step(model: Checkpoint, head: Entry) -> float:
     """Return an output's step; 0 if it is not quantized by one known scale."""
     if _is_rounding(head.node.op):
         return 1.0
-    operands = list_operands(head.node) if head.node.op == "DequantizeLinear" else []
-    scale = operands[1] if len(operands) > 1 else None
+    if head.node.op != "DequantizeLinear":
+        return 0.0
+    scale = next(iter(list_operands(head.node)[1:]), None)
     if scale is None or scale.node.op or scale.node.name not in model.params:
         return 0.0
     numbers = np.asarray(model.params[scale.node.name])

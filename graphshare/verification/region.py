@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.formats.params.comparison import Comparison
+from graphshare.ir.graph import Node
+from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerance, Tolerate, compare_values, find_share
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 Feeds = tuple[Mapping[str, Array], Mapping[str, Array]]
 """The values of inputs of both models, by their names there."""
+Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
+"""Both sides' operators in a region, and by right start its left value and its own dtype."""
 
 
 _NEARLY_EQUAL = 1e-2  # of the largest number
@@ -72,9 +77,9 @@ class Region(msgspec.Struct, frozen=True):
     one_step: bool = False
 
     def __bool__(self) -> bool:
-        return (
-            self.steps is not None if self.comparison is None else bool(self.comparison)
-        ) and not self.unlike
+        if self.unlike:
+            return False
+        return self.steps is not None if self.comparison is None else bool(self.comparison)
 
     @property
     def error(self) -> float:
@@ -87,9 +92,31 @@ class Region(msgspec.Struct, frozen=True):
         return bool(self.unlike) and self.error <= _NEARLY_EQUAL
 
     @property
+    def is_identical(self) -> bool:
+        """Whether both sides' values are equal bit for bit."""
+        return self.comparison is not None and self.comparison.identical
+
+    @property
     def is_weighed(self) -> bool:
         """Whether weights show equality for every input."""
         return bool(self) and self.steps is not None
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """A judged region, the inputs that show it best, and the starts behind it."""
+
+    region: Region
+    draw: int
+    start: Start
+
+    @property
+    def departs(self) -> bool:
+        return not self.region and not self.region.reason
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the sides agree, even on other signs and magnitudes."""
+        return bool(self.region) and not self.region.hidden
 
 
 class RegionReport(msgspec.Struct, frozen=True):
@@ -136,7 +163,7 @@ def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> R
 def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
     """Group all runs' judgements by region."""
     groups: dict[object, list[Region]] = {}
-    for region in (region for each in rounds for region in each.regions):
+    for region in chain(*(each.regions for each in rounds)):
         groups.setdefault((region.place, region.ends), []).append(region)
     return list(groups.values())
 
@@ -145,11 +172,9 @@ def rank_region(region: Region) -> tuple[int, float, bool]:
     """Return a sort key: 0 if not judged, 1 if equal, 2 if departing; then the distance."""
     if region.comparison is None:
         return int(bool(region)), 0.0, False
-    return (
-        (1, region.of_largest or 0.0, not region.comparison.identical)
-        if region
-        else (2, 0.0, False)
-    )
+    if not region:
+        return 2, 0.0, False
+    return 1, region.of_largest or 0.0, not region.comparison.identical
 
 
 def merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Region], list[Region]]:

@@ -12,8 +12,8 @@ for these inputs; the regions' tolerances do not bound the outputs'.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 from typing import Any
@@ -35,7 +35,7 @@ from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.verification.comparison import TITLES
-from graphshare.verification.inner_pairs import FLOATS, can_be_one, pair_readers
+from graphshare.verification.inner_pairs import FLOATS, can_be_one, index_unique, pair_readers
 from graphshare.verification.parts import compute_part, name_dtype
 
 _COMPUTED_BYTES = 1 << 28  # most bytes of a constant that is computed for a comparison
@@ -67,13 +67,6 @@ def _strip_dtype(table: TermTable, term: int) -> int:
     return int(key[1]) if key[0] == "as" else term
 
 
-def _index_by_name(values: Sequence[Entry], converted: Mapping[Place, str]) -> dict[str, Entry]:
-    """Index values by unique names, or names from a conversion."""
-    names = [converted.get(get_place(value)) or output_name(value) for value in values]
-    counts = Counter(names)
-    return {name: value for name, value in zip(names, values, strict=True) if counts[name] == 1}
-
-
 class AnalyzedModel:
     """One model: its operators in order and, once read, the facts inferred from its inputs.
 
@@ -88,20 +81,20 @@ class AnalyzedModel:
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
         # Values without readers end no region: they cannot reach an output.
-        read = {get_place(e) for e in chain(heads, *(node.inputs for node in self.nodes))}
-        outputs = [
-            e
-            for node in self.nodes
-            if node.op
-            for e in visible_outputs(node)
-            if get_place(e) in read
-        ]
-        converted = find_format(model.graph).meaning.list_converted_names(model.graph)
-        self.is_numbered, self.names = bool(converted), _index_by_name(outputs, converted)
-        inputs = [
-            Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value
-        ]
-        kinds = find_format(model.graph).types.find_types(model.graph, inputs)
+        read = set(map(get_place, chain(heads, *(node.inputs for node in self.nodes))))
+        operators = [node for node in self.nodes if node.op]
+        values = chain.from_iterable(map(visible_outputs, operators))
+        outputs = [value for value in values if get_place(value) in read]
+        format_ = find_format(model.graph)
+        converted = format_.meaning.list_converted_names(model.graph)
+        self.is_numbered = bool(converted)
+        # Names from a conversion come before those in the file.
+        self.names = index_unique(
+            (converted.get(get_place(value)) or output_name(value), value) for value in outputs
+        )
+        variables = [node for node in self.nodes if not node.op]
+        inputs = [Entry(node) for node in variables if not node.details.holds_value]
+        kinds = format_.types.find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
         self.facts = Facts()
         self.contents: dict[Node, Hashable | None] = {}
@@ -125,21 +118,16 @@ class AnalyzedModel:
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
         computable, sizes = format_.meaning.find_computable(part, types)
         fed = {place: np.array(value, np.int64) for place, value in sizes.items()}
+        known: dict[Place, Any] = dict(fed)
         wanted = [entry for entry in computable if self._count_bytes(entry) <= _COMPUTED_BYTES]
-        try:
+        # The proof is weaker without constants but still sound.
+        with suppress(GraphshareError):
             values = compute_part(self.model, wanted, fed) if wanted else []
-        except GraphshareError:
-            # The proof is weaker without constants but still sound.
-            values, wanted = [], []
-        known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
-        arrays = {
-            place: x
-            for place, x in known.items()
-            if isinstance(x, np.ndarray) and x.dtype.kind in "fiubO"
-        }
-        computed = {
-            place: (name_dtype(x), x.shape, _encode_array(x)) for place, x in arrays.items()
-        }
+            known.update(zip(map(get_place, wanted), values, strict=True))
+        computed: dict[Place, tuple[str, tuple[int, ...], bytes]] = {}
+        for place, value in known.items():
+            if isinstance(value, np.ndarray) and value.dtype.kind in "fiubO":
+                computed[place] = name_dtype(value), value.shape, _encode_array(value)
         self.facts = Facts(types, computed)
 
     def find_parts(self, entry: Entry) -> tuple[Any, Any]:
@@ -148,11 +136,10 @@ class AnalyzedModel:
         return (None, None) if kind is None else kind.parts
 
     def _count_bytes(self, entry: Entry) -> int:
-        sizes = [
-            size if isinstance(size, int) else _COMPUTED_BYTES
-            for size in self.find_parts(entry)[1] or ()
-        ]
-        # A number takes at most 8 bytes; an unknown size is too large.
+        shape = self.find_parts(entry)[1] or ()
+        # An unknown size is too large.
+        sizes = [size if isinstance(size, int) else _COMPUTED_BYTES for size in shape]
+        # A number takes at most 8 bytes.
         return 8 * int(np.prod(sizes, dtype=np.float64))
 
 
@@ -246,15 +233,14 @@ class RegionPlan(msgspec.Struct, eq=False):
     def list_starts(self, cone: Cone, side: int) -> dict[Place, tuple[int, Entry]]:
         """Return a side's starts, including the model's inputs, as terms and values by place."""
         terms = self.terms[side]
-        read = [
-            e for node in cone.sides[side] for e in node.inputs if terms.key(e)[0] != "constant"
-        ]
-        starts = {get_place(e): (find_term(terms, e), e) for e in read}
-        return {
-            place: (term, e)
-            for place, (term, e) in starts.items()
-            if term in self.sources or not e.node.op
-        }
+        starts: dict[Place, tuple[int, Entry]] = {}
+        for entry in chain(*(node.inputs for node in cone.sides[side])):
+            if terms.key(entry)[0] == "constant":
+                continue
+            term = find_term(terms, entry)
+            if term in self.sources or not entry.node.op:
+                starts[get_place(entry)] = term, entry
+        return starts
 
     def list_starts_among(
         self, pairs: Mapping[Place, Entry], cone: Cone
@@ -272,13 +258,11 @@ class RegionPlan(msgspec.Struct, eq=False):
         for side, nodes in enumerate(cone.sides):
             for term, entry in self.list_starts(cone, side).values():
                 right = self.entries[1].get(term)
-                if (
-                    right is None
-                    or self.right.key(right)[0] != "cut"
-                    or set(nodes).isdisjoint(post_order([entry.node]))
-                ):
+                if right is None or self.right.key(right)[0] != "cut":
                     continue
-                leaks.refuse({(get_place(self.sources[term]), get_place(right))})
+                operators = post_order([entry.node])
+                if not set(nodes).isdisjoint(operators):
+                    leaks.refuse({(get_place(self.sources[term]), get_place(right))})
         return leaks
 
     def trace(
@@ -338,12 +322,14 @@ class Planner:
             # A fused operator of both models is one term; otherwise its definition is compared.
             fused = operators[0] - operators[1], operators[1] - operators[0]
             inlined = self._inline(fused, ((), ()))
-            if not any(each.count for each in inlined):
+            calls = sum(each.count for each in inlined)
+            if not calls:
                 inlined = self._inline(fused, (operators[1], operators[0]))
-            if not any(each.count for each in inlined):
+                calls = sum(each.count for each in inlined)
+            if not calls:
                 return
             defined = sum(each.defined for each in inlined)
-            self._inlined_calls += sum(each.count for each in inlined) - defined
+            self._inlined_calls += calls - defined
             self.defined += defined
             self._take_inlined(inlined)
 
@@ -373,33 +359,28 @@ class Planner:
 
     def list_near(self, end: Entry, cone: Cone, side: int) -> list[Entry]:
         """List values shortly after ``end``, nearest first, then those before it in its region."""
-        after: dict[Place, Entry] = {}
+        readers = self._consumers[side]
+        after: dict[Node, None] = {}
         pending = [end.node]
         for _ in range(_STEPS):
-            pending = list(
-                dict.fromkeys(
-                    node for each in pending for node, _ in self._consumers[side].get(each, ())
-                )
-            )
-            after.update(
-                {get_place(e): e for node in pending for e in islice(visible_outputs(node), 1)}
-            )
-        nodes = (node for node in reversed(cone.sides[side]) if node is not end.node)
-        before = [e for node in nodes for e in islice(visible_outputs(node), 1)]
-        return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
+            uses = chain(*(readers.get(node, ()) for node in pending))
+            pending = list(dict.fromkeys(node for node, _ in uses))
+            after.update(dict.fromkeys(pending))
+        before = [node for node in reversed(cone.sides[side]) if node is not end.node]
+        following = _list_first_outputs(after)[:_CANDIDATES]
+        return [*following, *_list_first_outputs(before)[:_INSIDE]]
 
     def read_facts(self) -> None:
         """Read both models' facts, calls inlined, at the input sizes that either fixes."""
         self._inline_calls()
         left, right = (side.model.graph for side in self.sides)
         known = [{node.name for node in side.nodes if not node.op} for side in self.sides]
-        # Two bodies may read different values.
-        others = {
-            other: name
-            for other, name in self._aliases.items()
-            if name in known[0] and other in known[1]
-        }
-        names = {name: other for other, name in others.items()}
+        names: dict[str, str] = {}
+        for other, name in self._aliases.items():
+            # Two bodies may read different values.
+            if name in known[0] and other in known[1]:
+                names[name] = other
+        others = {other: name for name, other in names.items()}
         try:
             sizes = [
                 unify_sizes((left, right), names, {}, TITLES),
@@ -484,11 +465,14 @@ class Planner:
         )
 
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
-        dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
+        left, right = self.sides
+        dtype, other = left.find_parts(a)[0], right.find_parts(b)[0]
         # A symbol file states no dtypes, so ONNX's floats apply.
-        is_known = None not in dtypes or (self._is_mixed and dtypes[1] in FLOATS)
-        known = dtypes[1] if is_known and dtypes[0] != dtypes[1] else None
-        return self.changes.dtypes.get(get_place(a), known)
+        is_known = dtype is not None or (self._is_mixed and other in FLOATS)
+        inferred = None
+        if is_known and dtype != other:
+            inferred = other
+        return self.changes.dtypes.get(get_place(a), inferred)
 
     def _pair_names(self, terms: Sequence[GraphTerms]) -> list[Pair]:
         """Pair values by runs or names, if their types allow it.
@@ -496,24 +480,22 @@ class Planner:
         Where a side's names are only numbers, parameters read by both come before names.
         """
         left, right = self.sides
+        known: dict[Place, Entry] = {}
+        if left.is_numbered or right.is_numbered:
+            known.update(self._pair_readers(terms))
         # Findings from runs come before suggestions by names.
-        refuted = self.changes.refuted
-        moved = {
-            place: b
-            for place, b in self.changes.moved.items()
-            if (place, get_place(b)) not in refuted
-        }
-        read = self._pair_readers(terms) if left.is_numbered or right.is_numbered else {}
-        known = {**read, **moved, **self.changes.proved}
+        for place, value in self.changes.moved.items():
+            if (place, get_place(value)) not in self.changes.refuted:
+                known[place] = value
+        known.update(self.changes.proved)
         taken = set(map(get_place, known.values()))
-        known = {
-            **{get_place(a): b for a, b in self._list_namesakes() if get_place(b) not in taken},
-            **known,
-        }
-        places = known.keys() - self.changes.closed
-        pairs = [
-            (a, known[get_place(a)]) for a in self.sides[0].names.values() if get_place(a) in places
-        ]
+        for a, b in self._list_namesakes():
+            if get_place(b) not in taken:
+                known.setdefault(get_place(a), b)
+        for place in self.changes.closed:
+            known.pop(place, None)
+        named = [value for value in left.names.values() if get_place(value) in known]
+        pairs = [(value, known[get_place(value)]) for value in named]
         return [pair for pair in pairs if self._can_be_one(*pair)]
 
     def _list_namesakes(self) -> list[Pair]:
@@ -525,11 +507,8 @@ class Planner:
         namesakes = [
             (a, right.names[name]) for name, a in left.names.items() if name in right.names
         ]
-        likely = [
-            (a, b)
-            for a, b in namesakes
-            if get_place(a) not in self.changes.banned and self._can_be_one(a, b)
-        ]
+        allowed = [pair for pair in namesakes if get_place(pair[0]) not in self.changes.banned]
+        likely = [pair for pair in allowed if self._can_be_one(*pair)]
         return likely if 2 * len(likely) >= len(namesakes) else []
 
     def _can_be_one(self, a: Entry, b: Entry) -> bool:
@@ -537,15 +516,13 @@ class Planner:
         return can_be_one(left.find_parts(a), right.find_parts(b))
 
     def _pair_readers(self, terms: Sequence[GraphTerms]) -> dict[Place, Entry]:
-        pairs = pair_readers(
-            [side.nodes for side in self.sides], [own.find_content for own in terms]
-        )
-        places = ((get_places(pair), pair[1]) for pair in pairs)
-        return {
-            one: b
-            for (one, two), b in places
-            if one not in self.changes.banned and (one, two) not in self.changes.refuted
-        }
+        nodes = [side.nodes for side in self.sides]
+        paired: dict[Place, Entry] = {}
+        for pair in pair_readers(nodes, [own.find_content for own in terms]):
+            places = get_places(pair)
+            if places[0] not in self.changes.banned and places not in self.changes.refuted:
+                paired[places[0]] = pair[1]
+        return paired
 
     def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
         """Order both sides' nodes, each after both values of pairs it needs; index pairs by node.
@@ -580,6 +557,10 @@ class Planner:
             side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True)
         )
         return abs(left - right)
+
+
+def _list_first_outputs(nodes: Iterable[Node]) -> list[Entry]:
+    return [entry for node in nodes for entry in islice(visible_outputs(node), 1)]
 
 
 def _encode_array(array: Array) -> bytes:

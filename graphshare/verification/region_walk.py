@@ -21,7 +21,6 @@ import numpy as np
 from graphshare.errors import InputError, MemoryLimitError, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
-from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import (
     BodyJudges,
     Owners,
@@ -33,7 +32,7 @@ from graphshare.verification.comparison import EXACT, Tolerance, Tolerate
 from graphshare.verification.far_values import describe_departure
 from graphshare.verification.inner_pairs import FLOATS
 from graphshare.verification.inputs import read_bits
-from graphshare.verification.moved_names import find_equal, find_moved
+from graphshare.verification.moved_names import are_unlike_sizes, find_equal, find_moved
 from graphshare.verification.noise import allow_share
 from graphshare.verification.other_inputs import (
     HIDDEN,
@@ -44,13 +43,15 @@ from graphshare.verification.other_inputs import (
     is_on_grid,
     only_moves,
 )
-from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
+from graphshare.verification.parts import ModelValues, Part, compute_part, feed_inputs, is_array
 from graphshare.verification.quantized import reads_same_integers, rounds_apart, weigh_integers
 from graphshare.verification.region import (
     BodyJudge,
     Feeds,
+    Judgement,
     Region,
     RegionReport,
+    Start,
     judge_region,
     make_region,
 )
@@ -66,7 +67,6 @@ from graphshare.verification.region_plan import (
 )
 from graphshare.verification.weights import SHIFTING, Weigher, Weighing
 
-_Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 _LARGE = 5
 """A region with so many operators on both sides together may be due to meaningless names."""
 _UNKNOWN = "no plan of regions holds for its values"
@@ -101,18 +101,6 @@ class _Step(msgspec.Struct, eq=False):
         return {*self.parts[0].touched.values(), *self.parts[1].touched.values()}
 
 
-class _Judged(msgspec.Struct, frozen=True):
-    """A judged region, the inputs that show it best, and the starts behind it."""
-
-    region: Region
-    draw: int
-    start: _Start
-
-    @property
-    def departs(self) -> bool:
-        return not self.region and not self.region.reason
-
-
 class RegionWalk:
     """A walk along ``plan`` on sets of inputs; ``draws`` have both models' values for each."""
 
@@ -135,26 +123,20 @@ class RegionWalk:
         """
         self._planner, self._tolerate = planner, tolerate
         self._bodies = BodyJudges(bodies, open_judge)
-        self.draws: list[list[ModelValues]] = (
-            earlier.draws
-            if earlier
-            else [
+        self.draws: list[list[ModelValues]]
+        self._judged: dict[tuple[Place, Place], Judgement]
+        if earlier is None:
+            self.draws = [
                 [
-                    ModelValues(
-                        {
-                            (node, 0): feeds[node.name]
-                            for node in side.nodes
-                            if not node.op and node.name in feeds
-                        }
-                    )
-                    for side, feeds in zip(planner.sides, draw, strict=True)
+                    feed_inputs(side.nodes, own)
+                    for side, own in zip(planner.sides, draw, strict=True)
                 ]
                 for draw in draws
             ]
-        )
-        self._judged: dict[tuple[Place, Place], _Judged] = (
-            {} if earlier is None else earlier.list_without_bodies()
-        )
+            self._judged = {}
+        else:
+            self.draws = earlier.draws
+            self._judged = earlier.list_without_bodies()
         self._weighed: dict[tuple[Place, Place], Weighing] = {}
 
     def run(self) -> None:
@@ -178,7 +160,7 @@ class RegionWalk:
                 known.proved.clear()
                 self._bodies.clear()
 
-    def list_without_bodies(self) -> dict[tuple[Place, Place], _Judged]:
+    def list_without_bodies(self) -> dict[tuple[Place, Place], Judgement]:
         """Return judgements without bodies: pairs behind these may be refuted later."""
         owners = {owner for owner, *_ in self._bodies.reports}
         return {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
@@ -186,20 +168,17 @@ class RegionWalk:
     def list_regions(self) -> tuple[list[Region], list[RegionReport]]:
         """Return the plan's regions, and the reports of their bodies."""
         regions: list[Region] = []
-        inner: dict[Owners, list[RegionReport]] = {}
+        inner: list[RegionReport] = []
+        unreported = dict(self._bodies.reports)
         for cone in self.plan.cones:
-            reported = self._bodies.reports.items()
-            bodies = {
-                key: reports
-                for key, reports in reported
-                if key[0] in cone.left and key not in inner
-            }
-            inner |= bodies
+            owners = [each for each in unreported if each[0] in cone.left]
+            reports = list(chain(*map(unreported.pop, owners)))
+            inner += reports
             # Regions in a body name it.
-            regions += [region for report in chain(*bodies.values()) for region in report.regions]
+            regions += chain(*(report.regions for report in reports))
             judged = self._find_judged(cone)
             regions.append(make_region(cone, reason=_UNKNOWN) if judged is None else judged.region)
-        return regions, list(chain(*inner.values()))
+        return regions, inner
 
     def list_departed(self) -> list[tuple[Cone, int]]:
         """List departing regions, each with the number of its worst inputs."""
@@ -210,31 +189,30 @@ class RegionWalk:
 
         With ``at_heads`` list those at heads that would on other inputs.
         """
-        apart = [
-            cone
-            for cone, each in self._list_judged()
-            if each.region.hidden == HIDDEN or (each.departs and not at_heads)
-        ]
-        return [cone for cone in apart if any(map(self._planner.is_head, cone.ends)) == at_heads]
+        unexplained: list[Cone] = []
+        for cone, judged in self._list_judged():
+            departs = judged.departs and not at_heads
+            is_at_head = any(map(self._planner.is_head, cone.ends))
+            if is_at_head == at_heads and (departs or judged.region.hidden == HIDDEN):
+                unexplained.append(cone)
+        return unexplained
 
     def find_equal(self) -> dict[Place, Entry]:
         """Pair equal values in undecided regions that are large or have uncompared bodies."""
-        judged = [
-            (cone, each.region) for cone, each in self._list_judged() if not each.region.is_weighed
-        ]
-        cones = [
-            cone
-            for cone, region in judged
-            if region.switches or sum(map(len, cone.sides)) >= _LARGE
-        ]
+        cones: list[Cone] = []
+        for cone, judged in self._list_judged():
+            if judged.region.is_weighed:
+                continue
+            is_large = len(cone.left) + len(cone.right) >= _LARGE
+            if is_large or judged.region.switches:
+                cones.append(cone)
         return find_equal(self._planner, self.draws[0], cones, self._tolerate) if cones else {}
 
-    def _list_judged(self) -> list[tuple[Cone, _Judged]]:
-        return [
-            (cone, each)
-            for cone in self.plan.cones
-            if (each := self._find_judged(cone)) is not None
-        ]
+    def _list_judged(self) -> Iterator[tuple[Cone, Judgement]]:
+        for cone in self.plan.cones:
+            judged = self._find_judged(cone)
+            if judged is not None:
+                yield cone, judged
 
     def explains(self, part: Cone, earlier: RegionWalk) -> bool:
         """Whether the region joined from ``part`` agrees, even on other signs and magnitudes.
@@ -243,22 +221,24 @@ class RegionWalk:
         scales and shifts.
         """
         nodes = {*part.left, *part.right}
-        cones = [
-            cone for cone in self.plan.cones if not nodes.isdisjoint((*cone.left, *cone.right))
-        ]
-        regions = [None if each is None else each.region for each in map(self._find_judged, cones)]
         before = earlier._find_judged(part)
         is_fault = before is not None and before.region.is_fault
-        needs_weights = is_fault and not all(node.op in SHIFTING for node in part.left)
-        agree = all(
-            each and not each.hidden and (each.is_weighed or not needs_weights) for each in regions
-        )
-        return bool(nodes) and agree  # operators that are no longer in a region are exact
+        needs_weights = is_fault and not {node.op for node in part.left} <= SHIFTING
+        # Operators that are no longer in a region are exact.
+        for cone in self.plan.cones:
+            if nodes.isdisjoint(chain(*cone.sides)):
+                continue
+            judged = self._find_judged(cone)
+            if judged is None or not judged.agrees:
+                return False
+            if needs_weights and not judged.region.is_weighed:
+                return False
+        return bool(nodes)
 
-    def _find_judged(self, cone: Cone) -> _Judged | None:
+    def _find_judged(self, cone: Cone) -> Judgement | None:
         return self._judged.get(get_places(cone.ends[0]))
 
-    def _list_kept(self, plan: RegionPlan) -> Iterator[tuple[tuple[Place, Place], _Judged]]:
+    def _list_kept(self, plan: RegionPlan) -> Iterator[tuple[tuple[Place, Place], Judgement]]:
         """Yield judgements of regions that start from the same values in a new plan."""
         for cone in plan.cones:
             start = _describe_start(plan, cone)
@@ -296,20 +276,21 @@ class RegionWalk:
         weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks, fed)
         self._weighed, self._weigher = {}, weigher
         for cone in self.plan.cones:
-            if all(get_places(end) in self._judged for end in cone.ends):
+            if self._is_judged(cone):
                 continue
             weighed = weigher.weigh(cone) or weigh_integers(weigher, cone)
             if weighed is None:
                 continue
-            # Wrongly paired values may have different weights: a run shows more.
-            if (
-                weighed.unlike
-                or weighed.needs_shapes
-                or not all(map(self._have_one_dtype, cone.ends))
-            ):
-                self._weighed[get_places(cone.ends[0])] = weighed
-            else:
+            have_one_dtype = all(map(self._have_one_dtype, cone.ends))
+            is_equal = have_one_dtype and not weighed.needs_shapes
+            if is_equal and not weighed.unlike:
                 self._add_judgement(cone, make_region(cone, steps=weighed.steps), 0)
+            else:
+                # Wrongly paired values may have different weights: a run shows more.
+                self._weighed[get_places(cone.ends[0])] = weighed
+
+    def _is_judged(self, cone: Cone) -> bool:
+        return all(get_places(end) in self._judged for end in cone.ends)
 
     def _have_one_dtype(self, end: Pair) -> bool:
         left, right = (
@@ -339,18 +320,13 @@ class RegionWalk:
 
     def _recall(self, step: _Step) -> bool:
         """Restore a step's values from an earlier plan; return whether all were kept."""
-        pairs = list(zip(chain(*self.draws), step.parts * len(self.draws), strict=True))
-        if not all(
-            get_place(entry) in values.kept for values, part in pairs for entry in part.targets
-        ):
+        places = [[get_place(entry) for entry in part.targets] for part in step.parts]
+        pairs = list(zip(chain(*self.draws), places * len(self.draws), strict=True))
+        if not all(values.kept.keys() >= set(own) for values, own in pairs):
             return False
-        for values, part in pairs:
-            values.by_term.update(
-                {
-                    t: values.kept[get_place(e)]
-                    for t, e in zip(step.terms, part.targets, strict=True)
-                }
-            )
+        for values, own in pairs:
+            kept = map(values.kept.__getitem__, own)
+            values.by_term.update(zip(step.terms, kept, strict=True))
         return True
 
     def _make_step(self, cone: Cone, makers: Mapping[int, int]) -> _Step:
@@ -368,12 +344,7 @@ class RegionWalk:
             targets = [*(end[side] for end in cone.ends), *(own[term] for term in kept)]
             parts.append(Part(model.model, targets, *self.plan.trace(side, targets, makers)))
         terms = [*(find_term(self.plan.left, a) for a, _ in cone.ends), *kept]
-        return _Step(
-            cone,
-            (parts[0], parts[1]),
-            terms,
-            all(get_places(end) in self._judged for end in cone.ends),
-        )
+        return _Step(cone, (parts[0], parts[1]), terms, self._is_judged(cone))
 
     def _judge(self, step: _Step) -> None:
         """Compute both sides of a region, and judge it unless already judged.
@@ -383,31 +354,26 @@ class RegionWalk:
             RefusedError: the computation fails.
         """
         compared: list[tuple[Region, int]] = []
+        is_same = True
         try:
             for number, draw in enumerate(self.draws):
                 cases = self._compute(step, draw)
-                for source, values in enumerate(() if step.is_judged else cases):
+                if step.is_judged:
+                    continue
+                for source, values in enumerate(cases):
                     for end, left, right in zip(step.cone.ends, *values, strict=False):
-                        compared.append(
-                            (
-                                self._compare_end(step.cone, end, (left, right), source, number),
-                                number,
-                            )
-                        )
+                        region = self._compare_end(step.cone, end, (left, right), source, number)
+                        compared.append((region, number))
+                        is_same &= region.is_identical
             if compared:
                 region, number = max(compared, key=lambda each: (not each[0], each[0].error))
-                is_same = all(
-                    each.comparison is not None and each.comparison.identical
-                    for each, _ in compared
-                )
-                self._add_judgement(
-                    step.cone, self._look_deeper(step, region, is_same=is_same), number
-                )
+                region = self._look_deeper(step, region, is_same=is_same)
+                self._add_judgement(step.cone, region, number)
         finally:
             step.close()
 
     def _add_judgement(self, cone: Cone, region: Region, number: int) -> None:
-        judged = _Judged(region, number, _describe_start(self.plan, cone))
+        judged = Judgement(region, number, _describe_start(self.plan, cone))
         self._judged.update(dict.fromkeys(map(get_places, cone.ends), judged))
 
     def _compute(self, step: _Step, draw: Sequence[ModelValues]) -> list[list[list[Any]]]:
@@ -419,8 +385,9 @@ class RegionWalk:
         cases = [[own.compute(part, left) for part, own in zip(step.parts, draw, strict=True)]]
         targets = zip(step.parts[0].targets, cases[0][0], strict=True)
         closed = {get_place(entry) for entry, value in targets if not is_array(value)}
+        heads = filter(self._planner.is_head, step.cone.ends)
         # Sequences and optional values cannot be fed, so regions start before them.
-        if closed - {get_place(end[0]) for end in step.cone.ends if self._planner.is_head(end)}:
+        if not closed <= {get_place(left) for left, _ in heads}:
             raise _Contradiction(PlanChanges(closed=closed))
         if any(right.by_term[term] is not left.by_term[term] for term in step.list_touched()):
             cases.append(
@@ -441,31 +408,38 @@ class RegionWalk:
         """Judge a region by an end that both sides computed from values of side ``source``."""
         left, right = values
         are_arrays = is_array(left) and is_array(right)
-        dtypes = {str(left.dtype), str(right.dtype)} if are_arrays else set()
-        # Without inferred types, the run shows the dtype, and right consumers get the value in
-        # theirs.
-        if len(dtypes) == 2 and dtypes <= FLOATS and self.plan.right.key(end[1])[0] == "cut":
-            raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): str(right.dtype)}))
+        if are_arrays:
+            self._check_dtypes(end, str(left.dtype), str(right.dtype))
         wanted, value = values[source], values[1 - source]
         tolerance = allow_share(self._tolerate(wanted, value), end)
         region = judge_region(cone, value, wanted, tolerance)
-        if (
-            not region
-            and rounds_apart(value, wanted, end)
-            and reads_same_integers(self._weigher, cone)
-        ):
+        if region:
+            return region
+        if rounds_apart(value, wanted, end) and reads_same_integers(self._weigher, cone):
             region = judge_region(cone, value, wanted, msgspec.structs.replace(tolerance, atol=1.0))
             region = msgspec.structs.replace(region, one_step=True)
         # Outputs must not move: callers get them by name. An inner name may mean another value.
-        if are_arrays and not region and source == 0 and not self._planner.is_head(end):
+        may_move = source == 0 and not self._planner.is_head(end)
+        if may_move and are_arrays and not region:
             moved = find_moved(
                 self._planner, self.plan, self.draws[number], cone, end, values, self._tolerate
             )
-            if moved or _are_unlike_sizes(left, right):
+            if moved or are_unlike_sizes(left, right):
                 raise _Contradiction(
                     PlanChanges(banned={get_place(end[0])}, refuted={get_places(end)}, moved=moved)
                 )
         return region
+
+    def _check_dtypes(self, end: Pair, dtype: str, other: str) -> None:
+        """Raise a contradiction if the plan does not know yet that floats have different dtypes.
+
+        The run shows the dtype where none was inferred; right consumers get the value in theirs.
+        """
+        are_floats = {dtype, other} <= FLOATS
+        if dtype == other or not are_floats:
+            return
+        if self.plan.right.key(end[1])[0] == "cut":
+            raise _Contradiction(PlanChanges(dtypes={get_place(end[0]): other}))
 
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
         same = self._decide(step, region, is_same=is_same)
@@ -474,18 +448,18 @@ class RegionWalk:
     def _decide(self, step: _Step, region: Region, *, is_same: bool) -> Region | None:
         """Judge a region for every input by weights or moved labels; None if neither decides."""
         weighed = self._weighed.get(get_places(step.cone.ends[0]))
-        if weighed is not None and weighed.unlike:
-            return msgspec.structs.replace(region, unlike=weighed.unlike)
-        if weighed is not None and region:  # departing values count more than near weights
-            return msgspec.structs.replace(region, steps=weighed.steps)
+        if weighed is not None:
+            if weighed.unlike:
+                return msgspec.structs.replace(region, unlike=weighed.unlike)
+            if region:  # departing values count more than near weights
+                return msgspec.structs.replace(region, steps=weighed.steps)
         if not is_same or not only_moves(step.cone):
             return None
-        trials = (self._make_trial(step, number, EXACT) for number in range(len(self.draws)))
-        return (
-            msgspec.structs.replace(region, steps=0.0)
-            if all(trial.moves_alike() for trial in trials)
-            else None
-        )
+        for number in range(len(self.draws)):
+            trial = self._make_trial(step, number, EXACT)
+            if not trial.moves_alike():
+                return None
+        return msgspec.structs.replace(region, steps=0.0)
 
     def _find_hidden(self, step: _Step, region: Region, *, is_same: bool) -> Region:
         """Add what equal values hide to a region."""
@@ -505,12 +479,10 @@ class RegionWalk:
         hidden = self._name_hidden(
             step, rest, unentered, is_same=is_same, can_try=bool(region) and not entered
         )
-        trials = (
-            [self._make_trial(step, number) for number in range(len(self.draws))]
-            if region and not unentered
-            else []
-        )
-        note = describe_departure(trials, self._weigher.list_constants(cone)) if trials else ""
+        note = ""
+        if region and not unentered:
+            trials = [self._make_trial(step, number) for number in range(len(self.draws))]
+            note = describe_departure(trials, self._weigher.list_constants(cone))
         return msgspec.structs.replace(region, hidden=hidden, switches=switches, note=note)
 
     def _name_hidden(
@@ -529,19 +501,21 @@ class RegionWalk:
         if not can_try or is_chosen or is_on_grid(rest):
             return ""
         hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
-        if hidden == HIDDEN and self._planner.changes.lacks(
-            leaks := self.plan.find_leaks(step.cone)
-        ):
-            raise _Contradiction(leaks)
+        if hidden == HIDDEN:
+            self._contradict(self.plan.find_leaks(step.cone))
         return hidden
+
+    def _contradict(self, changes: PlanChanges) -> None:
+        """Raise a contradiction if the plan was made without these changes."""
+        if self._planner.changes.lacks(changes):
+            raise _Contradiction(changes)
 
     def _learn(self, step: _Step, learned: PlanChanges, *, needs_ranks: bool) -> None:
         if needs_ranks:
             # Identities of reshapes and transposes need ranks; only a run may know these.
             step.close()
             learned.ranks.update(self.find_ranks(self.plan, [step.cone]))
-        if self._planner.changes.lacks(learned):
-            raise _Contradiction(learned)
+        self._contradict(learned)
 
     def _make_trial(
         self, step: _Step, number: int = -1, tolerance: Tolerance | None = None
@@ -550,7 +524,9 @@ class RegionWalk:
 
         def read(term: int) -> Any:
             value = self.draws[number][0].by_term.get(term)
-            return self._find_value(self.plan.entries[0][term], number) if value is None else value
+            if value is None:
+                value = self._find_value(self.plan.entries[0][term], number)
+            return value
 
         inputs = [values.inputs for values in self.draws[number]]
         tolerate = self._tolerate if tolerance is None else lambda wanted, value: tolerance
@@ -564,15 +540,13 @@ class RegionWalk:
         known, unknown = self._planner.changes.ranks, dict[Place, Entry]()
         for cone, (number, side) in product(cones, enumerate(self._planner.sides)):
             for place, (term, entry) in plan.list_starts(cone, number).items():
-                if (
-                    place not in known
-                    and term in plan.sources
-                    and side.find_parts(entry)[1] is None
-                ):
+                if place in known or term not in plan.sources:
+                    continue
+                shape = side.find_parts(entry)[1]
+                if shape is None:
                     unknown[place] = plan.sources[term]
-        return dict(
-            zip(unknown, map(np.ndim, self._find_values(list(unknown.values()))), strict=True)
-        )
+        values = self._find_values(list(unknown.values()))
+        return dict(zip(unknown, map(np.ndim, values), strict=True))
 
     def _enter_bodies(self, cone: Cone) -> tuple[set[Node], PlanChanges]:
         """Judge bodies of operators; return these operators, and proofs for their values."""
@@ -604,16 +578,7 @@ class RegionWalk:
         return [known[get_place(entry)] for entry in entries]
 
 
-def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
-    """Whether arrays are sizes of different lengths: no fault explains that."""
-    return (
-        wanted.dtype.kind == value.dtype.kind == "i"
-        and wanted.ndim == value.ndim == 1
-        and wanted.shape != value.shape
-    )
-
-
-def _describe_start(plan: RegionPlan, cone: Cone) -> _Start:
+def _describe_start(plan: RegionPlan, cone: Cone) -> Start:
     """Return both sides' operators, and left values of right starts."""
     sources = plan.list_sources(cone)
     starts = {

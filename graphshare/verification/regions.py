@@ -72,11 +72,8 @@ class Judge:
         With ``compares_outputs`` the caller compares outputs on the inputs of :meth:`judge`, so
         their shapes are known to be equal.
         """
-        self._planner, self._inputs, self._compares_outputs = (
-            Planner(left, right, heads, inputs),
-            inputs,
-            compares_outputs,
-        )
+        self._planner, self._inputs = Planner(left, right, heads, inputs), inputs
+        self._compares_outputs = compares_outputs
         self._plan: RegionPlan | None = None
         self._bodies: dict[Owners, list[BodyJudge]] = {}
         self.departures: Sequence[Departure] = ()
@@ -97,9 +94,11 @@ class Judge:
                 self._planner = planner
             if self._plan is not None and self._plan.cones:
                 plan = self._planner.make_plan(by_name=False)
-                self._plan = plan if plan is not None and not plan.cones else self._plan
-        is_exact = self._plan is not None and not self._plan.cones and not self._planner.defined
-        return self._report(self._plan, []) if is_exact and self._plan is not None else None
+                if plan is not None and not plan.cones:
+                    self._plan = plan
+        if self._plan is None or self._plan.cones or self._planner.defined:
+            return None
+        return self._report(self._plan, [])
 
     def _choose_bodies(self) -> Planner | None:
         """Replace Ifs on constants if only one model has them; None without such an If."""
@@ -132,13 +131,13 @@ class Judge:
         if self._planner.changes.lacks(equal):
             self._planner.changes.add(equal)
             walk = self._walk(draws, tolerate, walk)
-        pairs = {cone: {get_places(end) for end in cone.ends} for cone in walk.list_unexplained()}
+        pairs = {cone: set(map(get_places, cone.ends)) for cone in walk.list_unexplained()}
         for cone in walk.list_unexplained(at_heads=True):
-            pairs[cone] = walk.plan.list_starts_among(equal.moved, cone)
-        if any(pairs.values()):
-            walk = self._join_unexplained(
-                draws, tolerate, walk, {cone: own for cone, own in pairs.items() if own}
-            )
+            starts = walk.plan.list_starts_among(equal.moved, cone)
+            if starts:
+                pairs[cone] = starts
+        if pairs:
+            walk = self._join_unexplained(draws, tolerate, walk, pairs)
         regions, inner = walk.list_regions()
         if not all(region.is_weighed for region in regions):
             weighed = self._weigh_without_names(walk, knows_shapes=self._compares_outputs)
@@ -157,8 +156,10 @@ class Judge:
         Raises MemoryLimitError.
         """
         plan = self._planner.make_plan()
-        report = None if plan is None else self._weigh_plan(plan)
-        if plan is None or report is not None:
+        if plan is None:
+            return None
+        report = self._weigh_plan(plan)
+        if report is not None:
             return report
         exact = self.find_exact()
         assert self._plan is not None
@@ -176,8 +177,7 @@ class Judge:
         if walk is not None:
             with suppress(InputError, RefusedError):  # weights may decide without ranks
                 self._planner.changes.ranks.update(walk.find_ranks(plan, plan.cones))
-        report = self._weigh_plan(plan, knows_shapes=knows_shapes)
-        return None if report is None or not report else report
+        return self._weigh_plan(plan, knows_shapes=knows_shapes) or None
 
     def _weigh_plan(self, plan: RegionPlan, *, knows_shapes: bool = False) -> RegionReport | None:
         """Judge a plan's regions by weights; None if these do not decide all of them.
@@ -222,16 +222,13 @@ class Judge:
         known.refuse(set(chain(*pairs.values())))
         joined = self._walk(draws, tolerate, walk)
         for _ in range(_JOINS):
-            again = joined.list_unexplained()
-            more = [
-                (cone, each)
-                for cone, each in product(cones, again)
-                if not nodes[cone].isdisjoint(chain(*each.sides))
-            ]
-            if not more:
+            has_more = False
+            for cone, each in product(cones, joined.list_unexplained()):
+                if not nodes[cone].isdisjoint(chain(*each.sides)):
+                    pairs[cone].update(map(get_places, each.ends))
+                    has_more = True
+            if not has_more:
                 break
-            for cone, each in more:
-                pairs[cone].update(map(get_places, each.ends))
             known.refuse(set(chain(*pairs.values())))
             joined = self._walk(draws, tolerate, joined)
         kept = [cone for cone in cones if not joined.explains(cone, walk)]
@@ -259,10 +256,11 @@ def tolerate_region(dtype: str, chosen: Tolerance) -> Tolerate:
     """Return a tolerance for ends, by ``dtype`` or else the values' coarser one."""
 
     def tolerate(wanted: Any, value: Any) -> Tolerance:
-        coarsest = dtype or find_coarsest(
-            str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray)
-        )
-        if dtype or coarsest in ("float16", "bfloat16"):
+        if dtype:
+            return tolerate_dtype(dtype, chosen)
+        arrays = [each for each in (wanted, value) if isinstance(each, np.ndarray)]
+        coarsest = find_coarsest(str(each.dtype) for each in arrays)
+        if coarsest in ("float16", "bfloat16"):
             return tolerate_dtype(coarsest, chosen)
         return tolerate_other_program(chosen)
 

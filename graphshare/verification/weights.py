@@ -33,6 +33,7 @@ from graphshare.verification.affine_values import (
     LIMIT,
     WEIGHT_DTYPES,
     AffineValue,
+    ScaleShift,
     fits,
     join_change,
     measure,
@@ -82,7 +83,7 @@ class Weigher:
     ) -> None:
         """``ranks`` are of computed values; ``fed`` values are not from files."""
         self._sides, self._plan, self._fed, self._ranks = sides, plan, fed, dict(ranks)
-        self._forms: list[NormalForm | None] = []
+        self._forms: list[NormalForm] = []
         self._records: list[RecordsByName | None] = []
         for side in sides:
             # Separate forms, because these count the identities used.
@@ -90,6 +91,7 @@ class Weigher:
             form = make_form(
                 side.model.graph, side.model.parameter_file, plan.left.form.table, facts
             )
+            assert form is not None  # the plan has one
             self._forms.append(form)
             file = side.model.parameter_file
             self._records.append(None if file is None else RecordsByName(file))
@@ -99,7 +101,7 @@ class Weigher:
 
         Raises MemoryLimitError.
         """
-        if None in self._forms or any(node.subgraphs for node in chain(*cone.sides)):
+        if any(node.subgraphs for node in chain(*cone.sides)):
             return None
         expressions = _Expressions(self._plan)
         ends: list[list[int]] = []
@@ -120,27 +122,29 @@ class Weigher:
     def _number(self, side: int, cone: Cone, expressions: _Expressions) -> dict[Place, int] | None:
         """Number a side's values; None where one follows from more than its operands."""
         form = self._forms[side]
-        assert form is not None
         numbers: dict[Place, int] = {}
         for node in cone.sides[side]:
             entries = list_operands(node)
             operands = self._find_operands(side, entries, numbers)
             find = partial(self._find_operand, side, entries)
             step = _read_step(form, node, operands, find, expressions)
-            rank = self._find_rank(side, node, step)
-            source = None if step is None else operands[step.source]
-            affine = None if step is None else expressions.apply(step, source, rank)
+            source, affine = None, None
+            if step is not None:
+                rank = self._find_rank(side, node, step)
+                source = operands[step.source]
+                affine = expressions.apply(step, source, rank)
             drawn = form.drawn
             if affine is not None:
                 outputs: Sequence[int] = [expressions.number(affine, side)]
             else:
-                outputs = form.make_terms(
-                    node, [operand for operand in operands if operand is not None], ()
-                )
+                known = [operand for operand in operands if operand is not None]
+                outputs = form.make_terms(node, known, ())
             if form.drawn > drawn:  # random numbers, or a call that may draw some
                 return None
             numbers.update({(node, index): number for index, number in enumerate(outputs)})
-            if step is not None and source is not None and (affine is not None or step.is_reshape):
+            if step is None or source is None:
+                continue
+            if affine is not None or step.is_reshape:
                 expressions.follow_order(outputs[0], step, source, side)
         return numbers
 
@@ -157,17 +161,18 @@ class Weigher:
         entry = entries[place] if place < len(entries) else None
         return None if entry is None else self.find_constant(side, entry)
 
-    def _find_rank(self, side: int, node: Node, step: AffineStep | None) -> int | None:
+    def _find_rank(self, side: int, node: Node, step: AffineStep) -> int | None:
         shape = self._sides[side].find_parts(Entry(node))[1]
         if shape is not None:
             return len(shape)
-        if step is None or step.kernel is not None or step.is_reshape:
+        if step.kernel is not None or step.is_reshape:
             return None
         source = list_operands(node)[step.source]
-        rank = None if source is None else self._ranks.get(get_place(source))
-        if rank is not None:
-            added = (each for each in (step.scale, step.shift) if each is not None)
-            self._ranks[node, 0] = rank = max([rank, *(len(each.shape) for each in added)])
+        if source is None or get_place(source) not in self._ranks:
+            return None
+        ranks = [len(each.shape) for each in step.constants]
+        rank = max([self._ranks[get_place(source)], *ranks])
+        self._ranks[node, 0] = rank
         return rank
 
     def _find_number(self, side: int, entry: Entry, numbers: Mapping[Place, int]) -> int:
@@ -176,16 +181,16 @@ class Weigher:
         if get_place(entry) in numbers:
             return numbers[get_place(entry)]
         key = terms.key(entry)
-        if key[0] == "input" and isinstance(key[1], tuple) and key[1][1] in FLOATS:
-            return table.number("input", (key[1][0], "float"))
-        return find_term(terms, entry)
+        if key[0] != "input":
+            return find_term(terms, entry)
+        name, dtype = key[1]
+        return table.number("input", (name, "float")) if dtype in FLOATS else terms.of(entry)
 
     def list_constants(self, cone: Cone) -> Iterator[Constant]:
         """Yield the float constants that either side reads."""
         for side, nodes in enumerate(cone.sides):
-            yield from filter(
-                None, (self.find_constant(side, entry) for node in nodes for entry in node.inputs)
-            )
+            entries = chain(*(node.inputs for node in nodes))
+            yield from filter(None, (self.find_constant(side, entry) for entry in entries))
 
     def find_constant(
         self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES
@@ -195,41 +200,29 @@ class Weigher:
         if place not in terms.terms or place in self._fed:
             return None
         term, name = terms.of(entry), output_name(entry)
-        form = self._forms[side]
-        computed = self._sides[side].facts.computed.get(place) or (
-            None if form is None else form.read_number(term)
-        )
+        computed = self._sides[side].facts.computed.get(place)
+        if computed is None:
+            computed = self._forms[side].read_number(term)
         if computed is not None:
             dtype, shape, data = computed
-            is_weight = dtype in dtypes
-            array = np.frombuffer(data, dtype).reshape(shape) if is_weight else None
-            return (
-                None
-                if array is None
-                else Constant(term, dtype, shape, name, lambda rows=...: array[rows])
-            )
+            if dtype not in dtypes:
+                return None
+            array = np.frombuffer(data, dtype).reshape(shape)
+            return Constant(term, dtype, shape, name, lambda rows=...: array[rows])
         records = self._records[side]
-        record = (
-            None if records is None or terms.key(entry)[0] != "constant" else records.of(entry.node)
-        )
-        if (
-            records is None
-            or record is None
-            or record.dtype is None
-            or record.shape is None
-            or record.storage != "default"
-        ):
+        if records is None or terms.key(entry)[0] != "constant":
+            return None
+        record = records.of(entry.node)
+        if record is None or record.dtype is None or record.shape is None:
+            return None
+        if record.dtype not in dtypes or record.storage != "default":
             return None
 
         def read(rows: slice | None = None) -> Array:
             with ArrayReader(records.file) as reader:
                 return reader.read(record, rows)
 
-        return (
-            Constant(term, record.dtype, tuple(record.shape), name, read)
-            if record.dtype in dtypes
-            else None
-        )
+        return Constant(term, record.dtype, tuple(record.shape), name, read)
 
 
 def _read_step(
@@ -241,16 +234,17 @@ def _read_step(
 ) -> AffineStep | None:
     """Read an operator; a linear one absorbs its input's single factor."""
     step = form.read_step(node, operands, find)
-    source = None if step is None else operands[step.source]
     # A factor of one element may add axes, unless the rank is fixed.
-    if step is None or source is None or step.kernel is None or step.rank is None:
+    if step is None or step.kernel is None or step.rank is None:
+        return step
+    source = operands[step.source]
+    if source is None:
         return step
     base, factor = expressions.find_factor(source)
-    scaled = (
-        None
-        if base == source
-        else form.read_step(node, [base if each == source else each for each in operands], find)
-    )
+    if base == source:
+        return step
+    without_factor = [base if each == source else each for each in operands]
+    scaled = form.read_step(node, without_factor, find)
     return step if scaled is None else replace(scaled, factor=scaled.factor * factor)
 
 
@@ -295,12 +289,14 @@ class _Expressions:
 
     def apply(self, step: AffineStep, source: int | None, rank: int | None) -> AffineValue | None:
         """Apply a step to a numbered value; None unless all numbers are finite."""
-        added = [each for each in (step.scale, step.shift, *(step.norm or ())) if each is not None]
-        if source is None or step.is_reshape or any(prod(each.shape) > LARGEST for each in added):
+        if source is None or step.is_reshape:
+            return None
+        if any(prod(each.shape) > LARGEST for each in step.constants):
             return None
         value: AffineValue | None
         if step.kernel is not None:
-            value = read_linear(step, step.kernel, rank if step.rank is None else step.rank)
+            fixed = rank if step.rank is None else step.rank
+            value = read_linear(step, step.kernel, fixed)
         elif step.core is not None:
             one, none = np.ones(()), np.zeros(())
             value = AffineValue(
@@ -312,27 +308,26 @@ class _Expressions:
 
     def _change(self, step: AffineStep, source: int, rank: int | None) -> AffineValue | None:
         before = self._affine.get(source)
-        if step.norm is not None and before is not None and rank is None:
-            rank = before.rank
-        change = read_change(step) if step.norm is None else read_norm(step.norm, step, rank)
-        return (
-            None
-            if change is None or not fits(*change.shapes)
-            else join_change(before, source, change, rank)
-        )
+        change: ScaleShift | None
+        if step.norm is None:
+            change = read_change(step)
+        else:
+            if before is not None and rank is None:
+                rank = before.rank
+            change = read_norm(step.norm, step, rank)
+        if change is None or not fits(*change.shapes):
+            return None
+        return join_change(before, source, change, rank)
 
     def find_factor(self, number: int) -> tuple[int, float]:
         """Split a value into another and a factor for a linear operator to absorb."""
         affine = self._affine.get(number)
-        if (
-            affine is None
-            or affine.axis is not None
-            or affine.kernel is not None
-            or affine.bias.any()
-        ):
+        if affine is None or affine.kernel is not None:
             return number, 1.0
         is_one = affine.factor.size == affine.bias.size == 1
-        return (int(affine.core[1]), float(affine.factor.reshape(()))) if is_one else (number, 1.0)  # type: ignore[index]
+        if not is_one or affine.bias.any():
+            return number, 1.0
+        return int(affine.core[1]), float(affine.factor.reshape(()))  # type: ignore[index]
 
     def find_order(self, number: int) -> int:
         """Return the number of a value's elements in order, regardless of its shape."""
@@ -365,23 +360,21 @@ class _Expressions:
             # Subnormal statistics in the coarser dtype round by more than a step of scaled numbers.
             is_shown = LIMIT < steps < float("inf") and one.dtype == other.dtype
             return text if is_shown else None
-        keys = self._table.keys[a], self._table.keys[b]
-        if min(a, b) < self._first or not all(
-            key[0] == "operator" and key[1] in _SHOWING for key in keys
-        ):
+        if min(a, b) < self._first:
             return None
+        keys = self._table.keys[a], self._table.keys[b]
+        for kind, *identity in keys:
+            if kind != "operator" or identity[0] not in _SHOWING:
+                return None
         return self._find_unlike_part(*keys)
 
     def _find_unlike_part(self, a: Any, b: Any) -> str | None:
         """Describe two keys that differ only in one new term."""
-        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-            parts = [(x, y) for x, y in zip(a, b, strict=True) if x != y]
-            return self._find_unlike_part(*parts[0]) if len(parts) == 1 else None
-        if (
-            type(a) is int
-            and type(b) is int
-            and min(a, b) >= self._first
-            and max(a, b) < len(self._table.keys)
-        ):
-            return self.find_unlike(a, b)
-        return None
+        while isinstance(a, tuple) and isinstance(b, tuple):
+            parts = [(x, y) for x, y in zip(a, b, strict=False) if x != y]
+            if len(a) != len(b) or len(parts) != 1:
+                return None
+            a, b = parts[0]
+        terms = range(self._first, len(self._table.keys))
+        are_new_terms = all(type(each) is int and each in terms for each in (a, b))
+        return self.find_unlike(a, b) if are_new_terms else None

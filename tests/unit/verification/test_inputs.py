@@ -11,7 +11,7 @@ import pytest
 import graphshare as gs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.verification import inputs
-from graphshare.verification.other_inputs import draw_other_inputs
+from graphshare.verification.draws import draw_other_inputs
 
 LENET = Path(__file__).parents[3] / "fixtures/lenet"
 
