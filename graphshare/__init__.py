@@ -20,6 +20,7 @@ from graphshare.version import __version__
 
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
 if TYPE_CHECKING:
+    from graphshare.api.compare import compare as compare
     from graphshare.api.export import export as export
     from graphshare.api.extract import extract as extract
     from graphshare.api.fold import fold as fold
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from graphshare.api.upgrade import downgrade as downgrade
     from graphshare.api.upgrade import format as format
     from graphshare.api.upgrade import upgrade as upgrade
+    from graphshare.api.verify import verify as verify
     from graphshare.checkpoint.load import load as load
     from graphshare.checkpoint.model import Checkpoint as Checkpoint
     from graphshare.checkpoint.save import save as save
@@ -85,27 +87,27 @@ if TYPE_CHECKING:
     from graphshare.rewrite.rules.load import load_rules as load_rules
     from graphshare.rewrite.rules.model import Rule as Rule
     from graphshare.rewrite.rules.model import Ruleset as Ruleset
-    from graphshare.verification.compare import compare as compare
     from graphshare.verification.comparison import Tolerance as Tolerance
     from graphshare.verification.inputs import Inputs as Inputs
-    from graphshare.verification.verify import verify as verify
 
 # The public names of each module.
 _NAMES = {
+    "api.compare": "compare",
     "api.export": "export",
     "api.extract": "extract",
     "api.fold": "fold",
     "api.foreach": "foreach",
     "api.group": "group",
     "api.params": "convert diff_params",
-    "api.rename_params": "rename_params",
-    "api.tie_params": "tie_params",
     "api.pictures": "draw_difference draw_proof",
     "api.pool": "pool",
+    "api.rename_params": "rename_params",
     "api.reshape": "reshape",
     "api.share": "detect share",
     "api.split": "split",
+    "api.tie_params": "tie_params",
     "api.upgrade": "downgrade format upgrade",
+    "api.verify": "verify",
     "checkpoint.load": "load",
     "checkpoint.model": "Checkpoint",
     "checkpoint.save": "save",
@@ -129,16 +131,14 @@ _NAMES = {
     "inspection.graph": "infer_shapes inspect",
     "inspection.params": "list_params measure_params show_params",
     "ir.graph": "Entry Graph Node Rewrite",
+    "resources": "Resources",
     "rewrite.duplicate": "duplicate",
     "rewrite.rename": "rename",
     "rewrite.rules.explain": "check_rules explain",
     "rewrite.rules.load": "load_rules",
     "rewrite.rules.model": "Rule Ruleset",
-    "resources": "Resources",
-    "verification.compare": "compare",
     "verification.comparison": "Tolerance",
     "verification.inputs": "Inputs",
-    "verification.verify": "verify",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

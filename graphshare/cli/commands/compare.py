@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.api.compare import compare
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import image_options, options, proof_options
@@ -15,7 +16,6 @@ from graphshare.cli.console import put_bytes
 from graphshare.cli.report import report_format
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.images.settings import ImageSettings
-from graphshare.verification.compare import compare
 from graphshare.verification.records import find_record
 
 EXAMPLES = {

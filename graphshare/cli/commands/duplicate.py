@@ -159,9 +159,9 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
         DisprovedError: a branch differs; every difference is listed.
         GraphshareError: values of inputs are missing; `graphshare verify` accepts them.
     """
+    from graphshare.api.verify import verify  # start-up: imports numpy
     from graphshare.verification.findings import list_failures
     from graphshare.verification.inputs import Inputs
-    from graphshare.verification.verify import verify  # start-up: imports numpy
 
     inputs = Inputs(params_seed=0 if model.parameter_file is None else None)
     try:
