@@ -23,11 +23,20 @@ if TYPE_CHECKING:
     from graphshare.api.compare import compare as compare
     from graphshare.api.export import export as export
     from graphshare.api.extract import extract as extract
+    from graphshare.api.fingerprint import fingerprint as fingerprint
     from graphshare.api.fold import fold as fold
     from graphshare.api.foreach import foreach as foreach
     from graphshare.api.group import group as group
+    from graphshare.api.inspect import infer_shapes as infer_shapes
+    from graphshare.api.inspect import inspect as inspect
+    from graphshare.api.inspect import inspect_checkpoint as inspect_checkpoint
+    from graphshare.api.inspect import inspect_folder as inspect_folder
+    from graphshare.api.inspect import inspect_shared as inspect_shared
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
+    from graphshare.api.params import list_params as list_params
+    from graphshare.api.params import measure_params as measure_params
+    from graphshare.api.params import show_params as show_params
     from graphshare.api.pictures import draw_difference as draw_difference
     from graphshare.api.pictures import draw_proof as draw_proof
     from graphshare.api.pool import pool as pool
@@ -66,15 +75,6 @@ if TYPE_CHECKING:
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
     from graphshare.formats.images.images import open_images as open_images
-    from graphshare.inspection.checkpoint import inspect_checkpoint as inspect_checkpoint
-    from graphshare.inspection.fingerprint import fingerprint as fingerprint
-    from graphshare.inspection.folder import inspect_folder as inspect_folder
-    from graphshare.inspection.folder import inspect_shared as inspect_shared
-    from graphshare.inspection.graph import infer_shapes as infer_shapes
-    from graphshare.inspection.graph import inspect as inspect
-    from graphshare.inspection.params import list_params as list_params
-    from graphshare.inspection.params import measure_params as measure_params
-    from graphshare.inspection.params import show_params as show_params
     from graphshare.ir.graph import Entry as Entry
     from graphshare.ir.graph import Graph as Graph
     from graphshare.ir.graph import Node as Node
@@ -95,10 +95,12 @@ _NAMES = {
     "api.compare": "compare",
     "api.export": "export",
     "api.extract": "extract",
+    "api.fingerprint": "fingerprint",
     "api.fold": "fold",
     "api.foreach": "foreach",
     "api.group": "group",
-    "api.params": "convert diff_params",
+    "api.inspect": "infer_shapes inspect inspect_checkpoint inspect_folder inspect_shared",
+    "api.params": "convert diff_params list_params measure_params show_params",
     "api.pictures": "draw_difference draw_proof",
     "api.pool": "pool",
     "api.rename_params": "rename_params",
@@ -125,11 +127,6 @@ _NAMES = {
     "files.staged_file": "overwriting",
     "fleet.records": "SchedulerError",
     "formats.images.images": "open_images",
-    "inspection.checkpoint": "inspect_checkpoint",
-    "inspection.fingerprint": "fingerprint",
-    "inspection.folder": "inspect_folder inspect_shared",
-    "inspection.graph": "infer_shapes inspect",
-    "inspection.params": "list_params measure_params show_params",
     "ir.graph": "Entry Graph Node Rewrite",
     "resources": "Resources",
     "rewrite.duplicate": "duplicate",

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphshare.api.inspect import inspect
 from graphshare.errors import GraphshareError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.inspection.graph import inspect, list_module_names
+from graphshare.inspection.graph import list_module_names
 from graphshare.ir.graph import Graph
 from graphshare.ops.registry import load_registered_signatures
 from graphshare.rewrite.duplicate import duplicate

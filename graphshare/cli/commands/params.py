@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.params import convert as convert_params
-from graphshare.api.params import diff_params
+from graphshare.api.params import diff_params, list_params, measure_params, show_params
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup, option
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
@@ -17,7 +17,7 @@ from graphshare.cli.report import format_parameter_diff
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
-from graphshare.inspection.params import ParameterListing, list_params, measure_params, show_params
+from graphshare.inspection.params import ParameterListing
 from graphshare.text.format import (
     escape_control,
     format_bytes,

@@ -15,14 +15,13 @@ import msgspec
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import list_implied_variables
-from graphshare.checkpoint.load import Model, as_checkpoint
-from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.model_format import Operation, find_format, require
+from graphshare.errors import Fault, InputError
+from graphshare.formats.model_format import find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.onnx import dtype_code
-from graphshare.ir.terms import Facts, NormalForm, TermTable, shorten
+from graphshare.ir.terms import NormalForm, shorten
 from graphshare.ir.walk import Body, format_cycle, list_bodies, list_operands, order_by_references
 
 VERSION = 1
@@ -48,24 +47,12 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     captures: tuple[Node, ...]
 
 
-def fingerprint(model: Model) -> Fingerprint:
-    """Return digests of structure and weights. Names, storage and the order of nodes do not affect
-    them.
+def hash_model(graph: Graph, parameters: ParameterFile | None, form: NormalForm) -> Fingerprint:
+    """Return digests of a graph in its normal form and of its weights.
 
     Raises:
-        RefusedError: the operators of the model's format are unknown.
         InputError: functions call each other in a circle; a file of weights cannot be read.
     """
-    from graphshare.analysis.normal_form import make_form  # start-up: its arrays need numpy
-
-    source = as_checkpoint(model)
-    graph, parameters = source.graph, source.parameter_file
-    require(graph, Operation.FINGERPRINT, where=source.where)
-    form = make_form(graph, parameters, TermTable(), Facts())
-    if form is None:
-        raise RefusedError(
-            Fault("has no fingerprint: its operators are not known", where=source.where)
-        )
     implied: dict[Node, list[Node]] = {}
     for variable in list_implied_variables(graph):
         implied.setdefault(variable.node, []).append(
