@@ -21,6 +21,10 @@ from graphshare.version import __version__
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
 if TYPE_CHECKING:
     from graphshare.api.compare import compare as compare
+    from graphshare.api.diff import diff as diff
+    from graphshare.api.draw import draw as draw
+    from graphshare.api.draw_difference import draw_difference as draw_difference
+    from graphshare.api.draw_proof import draw_proof as draw_proof
     from graphshare.api.export import export as export
     from graphshare.api.extract import extract as extract
     from graphshare.api.fingerprint import fingerprint as fingerprint
@@ -37,8 +41,6 @@ if TYPE_CHECKING:
     from graphshare.api.params import list_params as list_params
     from graphshare.api.params import measure_params as measure_params
     from graphshare.api.params import show_params as show_params
-    from graphshare.api.pictures import draw_difference as draw_difference
-    from graphshare.api.pictures import draw_proof as draw_proof
     from graphshare.api.pool import pool as pool
     from graphshare.api.rename_params import rename_params as rename_params
     from graphshare.api.reshape import reshape as reshape
@@ -54,8 +56,6 @@ if TYPE_CHECKING:
     from graphshare.checkpoint.model import Checkpoint as Checkpoint
     from graphshare.checkpoint.save import save as save
     from graphshare.checks.check import check as check
-    from graphshare.differences.diff import diff as diff
-    from graphshare.drawing.draw import draw as draw
     from graphshare.drawing.languages import GraphvizError as GraphvizError
     from graphshare.errors import DisprovedError as DisprovedError
     from graphshare.errors import Fault as Fault
@@ -93,6 +93,8 @@ if TYPE_CHECKING:
 # The public names of each module.
 _NAMES = {
     "api.compare": "compare",
+    "api.diff": "diff",
+    "api.draw": "draw",
     "api.export": "export",
     "api.extract": "extract",
     "api.fingerprint": "fingerprint",
@@ -101,7 +103,8 @@ _NAMES = {
     "api.group": "group",
     "api.inspect": "infer_shapes inspect inspect_checkpoint inspect_folder inspect_shared",
     "api.params": "convert diff_params list_params measure_params show_params",
-    "api.pictures": "draw_difference draw_proof",
+    "api.draw_difference": "draw_difference",
+    "api.draw_proof": "draw_proof",
     "api.pool": "pool",
     "api.rename_params": "rename_params",
     "api.reshape": "reshape",
@@ -114,8 +117,6 @@ _NAMES = {
     "checkpoint.model": "Checkpoint",
     "checkpoint.save": "save",
     "checks.check": "check",
-    "differences.diff": "diff",
-    "drawing.draw": "draw",
     "drawing.languages": "GraphvizError",
     "errors": "DisprovedError Fault GraphshareError InputError OutputError RefusedError SelfCheckError UsageError",
     "execute.bind": "Bound bind",

@@ -140,7 +140,7 @@ def command(
         raise UsageError(
             Fault("--format html needs two models", hint="--format text compares with a record")
         )
-    from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
+    from graphshare.api.draw_proof import draw_proof  # start-up: few proofs are drawn
 
     put_bytes(draw_proof(report, first, second).data)
     return proof_options.find_exit_code(report)

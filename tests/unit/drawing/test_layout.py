@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import graphshare
-from graphshare.drawing.draw import draw
+from graphshare.api.draw import draw
 from graphshare.drawing.layout.arrange import (
     MOST_POINTS,
     _find_ports,

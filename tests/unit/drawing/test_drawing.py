@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 
 import graphshare
+from graphshare.api.draw import _nodes_at, draw
 from graphshare.checkpoint.map_file import Place, parse_map
 from graphshare.drawing import page
-from graphshare.drawing.draw import Drawing, _nodes_at, draw
+from graphshare.drawing.drawing import Drawing
 from graphshare.drawing.languages import _escape_entities, _quote, format_dot, format_mermaid
 from graphshare.drawing.page import _describe_box, _describe_sections, describe_boxes
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette

@@ -10,15 +10,13 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from graphshare.analysis.name_lists import list_implied_variables, name_implied
-from graphshare.arguments import NotNegative
-from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
+from graphshare.checkpoint.load import Names, StrPath, as_names
 from graphshare.checkpoint.map_file import MapFile, NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
-from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, list_changes
+from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
-from graphshare.formats.params.diff import ParameterDiff, diff_parameters, pair_records
+from graphshare.formats.params.diff import ParameterDiff
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import VARIABLE_OP, Graph, Node
 from graphshare.text.format import format_count, format_names, shorten
@@ -93,50 +91,6 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
                 else "the graphs and their parameters"
             )
             + rest
-        )
-
-
-def diff(
-    left: Model,
-    right: Model,
-    *,
-    prefixes: Names = (),
-    map: StrPath | None = None,
-    renames: bool = True,
-    ignore_names: bool = False,
-    atol: NotNegative = 0.0,
-    rtol: NotNegative = 0.0,
-) -> Difference:
-    """Find the differences between two graphs, and between their parameters if both have some.
-
-    ``prefixes``: the right graph has nodes of the left one under these prefixes, beside or instead
-    of the plain ones. ``map`` is the map file of the rewrite, or a JSON object of old and new
-    names. Without ``renames`` the rest is paired by name alone; with ``ignore_names`` a changed
-    name is not a difference. The result is true if anything differs; ``verdict`` is one line.
-
-    Raises:
-        UsageError: ``map`` and ``prefixes`` are both given.
-        InputError: the map cannot be read or belongs to other graphs.
-        RefusedError: no node has the prefix.
-    """
-    a, b = as_checkpoint(left), as_checkpoint(right)
-    branches = match_nodes(a, b, prefixes=prefixes, map=map, renames=renames)
-    with locate_refusals(b):
-        changes = list_changes(a.graph, b.graph, branches)
-        parameters = None
-        if a.parameter_file is not None and b.parameter_file is not None:
-            pairs = pair_records(
-                a.parameter_file, b.parameter_file, _map_parameter_names(a.graph, branches)
-            )
-            parameters = diff_parameters(
-                a.parameter_file, b.parameter_file, pairs, atol=atol, rtol=rtol, skips_missing=True
-            )
-        changes = changes.without_names() if ignore_names else changes
-        lefts, rights = ([node.name for node in each.graph.nodes] for each in (a, b))
-        return Difference(
-            changes,
-            parameters,
-            _summarize(changes, parameters, left_names=lefts, right_names=rights),
         )
 
 
@@ -247,20 +201,6 @@ def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[PairedBranc
     ]
 
 
-def _map_parameter_names(
-    left: Graph, branches: Sequence[PairedBranch]
-) -> Mapping[str, Sequence[str]]:
-    names: dict[str, dict[str, None]] = {}
-    for branch in branches:
-        for node, image in branch.list_pairs(left.variables()):
-            names.setdefault(node.name, {})[image.name] = None
-        for implied in list_implied_variables(left):
-            if implied.node in branch.images:
-                new = name_implied(branch.images[implied.node].name, implied.formal)
-                names.setdefault(implied.name, {})[new] = None
-    return {old: tuple(new) for old, new in names.items()}
-
-
 class Summary(msgspec.Struct, frozen=True):
     """A sentence on all changes of one kind; ``count`` is their number."""
 
@@ -269,7 +209,7 @@ class Summary(msgspec.Struct, frozen=True):
     text: str
 
 
-def _summarize(
+def summarize_changes(
     graph: GraphDiff,
     parameters: ParameterDiff | None,
     *,
