@@ -20,6 +20,7 @@ from graphshare.version import __version__
 
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
 if TYPE_CHECKING:
+    from graphshare.api.check import check as check
     from graphshare.api.compare import compare as compare
     from graphshare.api.diff import diff as diff
     from graphshare.api.draw import draw as draw
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from graphshare.checkpoint.load import load as load
     from graphshare.checkpoint.model import Checkpoint as Checkpoint
     from graphshare.checkpoint.save import save as save
-    from graphshare.checks.check import check as check
     from graphshare.drawing.languages import GraphvizError as GraphvizError
     from graphshare.errors import DisprovedError as DisprovedError
     from graphshare.errors import Fault as Fault
@@ -92,9 +92,12 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _NAMES = {
+    "api.check": "check",
     "api.compare": "compare",
     "api.diff": "diff",
     "api.draw": "draw",
+    "api.draw_difference": "draw_difference",
+    "api.draw_proof": "draw_proof",
     "api.export": "export",
     "api.extract": "extract",
     "api.fingerprint": "fingerprint",
@@ -103,8 +106,6 @@ _NAMES = {
     "api.group": "group",
     "api.inspect": "infer_shapes inspect inspect_checkpoint inspect_folder inspect_shared",
     "api.params": "convert diff_params list_params measure_params show_params",
-    "api.draw_difference": "draw_difference",
-    "api.draw_proof": "draw_proof",
     "api.pool": "pool",
     "api.rename_params": "rename_params",
     "api.reshape": "reshape",
@@ -116,7 +117,6 @@ _NAMES = {
     "checkpoint.load": "load",
     "checkpoint.model": "Checkpoint",
     "checkpoint.save": "save",
-    "checks.check": "check",
     "drawing.languages": "GraphvizError",
     "errors": "DisprovedError Fault GraphshareError InputError OutputError RefusedError SelfCheckError UsageError",
     "execute.bind": "Bound bind",

@@ -1,25 +1,21 @@
-"""``check``: run rules on models and files, in one process or several."""
+"""Runs of the rules on models and files, in one process or several."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import msgspec
 
-from graphshare.arguments import Natural, Positive
-from graphshare.checkpoint.folder import Sieve
-from graphshare.checkpoint.load import Names, Shapes, StrPath, as_names, as_path, as_shapes
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.baseline import drop_known, read_baseline
-from graphshare.checks.config import CheckConfig, CheckOptions, find_config, read_config
+from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import SHARDS, CheckContext
 from graphshare.checks.document import Reading
 from graphshare.checks.engine import RULES, run_rules, select_codes
 from graphshare.checks.fix import drop_repeated, plan_fixes, stage_fix
-from graphshare.checks.targets import Target, find_targets, read_context
-from graphshare.errors import Fault, GraphshareError, InputError, UsageError
+from graphshare.checks.targets import Target, read_context
+from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.files.atomic import OutputTransaction, refuse_links, refusing_links
 from graphshare.files.paths import STDIN, collect_read_files, note_read
 from graphshare.formats.model_format import ModelFormat, find_format
@@ -30,7 +26,6 @@ from graphshare.text.urls import redact
 _CHUNK = 16  # files sent to a process at once
 # A file that belongs to no graph may contain other data; these faults are possible in any file.
 _WITHOUT_GRAPH = frozenset(("GS401", "GS409", "GS410", "GS412"))
-Checkable = Checkpoint | StrPath
 
 
 class TargetResult(msgspec.Struct, frozen=True):
@@ -227,67 +222,3 @@ def check_files(
 def _name_target(result: TargetResult) -> str:
     target = result.target
     return STDIN if target.graph == "-" else redact(target.graph or target.params)
-
-
-def check(
-    models: Checkable | Iterable[Checkable],
-    *,
-    epoch: Natural | None = None,
-    params: StrPath | None = None,
-    shapes: Shapes | None = None,
-    select: Names = (),
-    ignore: Names = (),
-    config: StrPath | None = None,
-    isolated: bool = False,
-    exclude: Names = (),
-    fix: bool = False,
-    baseline: StrPath | None = None,
-    jobs: Positive = 1,
-) -> FindingsReport:
-    """Check models, or files named by paths, stems, folders and globs, and report every finding
-    with its place.
-
-    ``select`` and ``ignore`` are codes of rules, their beginnings (``GS4``) or names. The
-    configuration is ``config``, else the nearest graphshare.toml or pyproject.toml unless
-    ``isolated``. ``epoch`` and ``params`` apply to a single model, as for :func:`load`. ``exclude``
-    are globs of files to skip in folders. ``fix`` first fixes, in place, all findings that are safe
-    to fix. Findings in the file ``baseline`` are not reported. ``jobs`` files are checked at a
-    time. If nothing is wrong, ``report.findings`` is empty and ``report.exit_code()`` is 0;
-    ``report.unchecked`` has the files that no rule looks at, with reasons.
-
-    Raises:
-        InputError: files cannot be read; all are listed.
-        UsageError: there is no such rule, or ``params`` or ``epoch`` are given with several graphs.
-    """
-    items = [models] if isinstance(models, Checkpoint | str | os.PathLike) else list(models)
-    if not items:
-        raise UsageError(
-            Fault("`models` is empty", hint="give models, paths, stems, folders or globs")
-        )
-    paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
-    options = check_options(
-        config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes
-    )
-    return check_files(
-        find_targets(paths, params=as_path(params), epoch=epoch, sieve=Sieve(as_names(exclude))),
-        options,
-        models=[item for item in items if isinstance(item, Checkpoint)],
-        jobs=jobs,
-        fix=fix,
-        baseline=as_path(baseline) or options.config.baseline or None,
-    )
-
-
-def check_options(
-    *,
-    config: str | None,
-    isolated: bool,
-    select: Names = (),
-    ignore: Names = (),
-    shapes: Shapes | None = None,
-) -> CheckOptions:
-    """Return the options shared by all files. Raises InputError if the configuration cannot be
-    read.
-    """
-    configuration = CheckConfig() if isolated else read_config(config) if config else find_config()
-    return CheckOptions(as_names(select), as_names(ignore), configuration, as_shapes(shapes))

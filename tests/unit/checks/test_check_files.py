@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import pytest
 
 import graphshare as gs
-from graphshare.checks import check as checking
+from graphshare.checks import check_files as checking
 from graphshare.checks import fix
 from graphshare.checks.baseline import format_baseline
-from graphshare.checks.check import check_targets
+from graphshare.checks.check_files import check_targets
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import RULES
