@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from graphshare.api.check import check as check
     from graphshare.api.compare import compare as compare
     from graphshare.api.diff import diff as diff
+    from graphshare.api.downgrade import downgrade as downgrade
     from graphshare.api.draw import draw as draw
     from graphshare.api.draw_difference import draw_difference as draw_difference
     from graphshare.api.draw_proof import draw_proof as draw_proof
+    from graphshare.api.duplicate import duplicate as duplicate
     from graphshare.api.export import export as export
     from graphshare.api.extract import extract as extract
     from graphshare.api.fingerprint import fingerprint as fingerprint
     from graphshare.api.fold import fold as fold
     from graphshare.api.foreach import foreach as foreach
+    from graphshare.api.format import format as format
     from graphshare.api.group import group as group
     from graphshare.api.inspect import infer_shapes as infer_shapes
     from graphshare.api.inspect import inspect as inspect
@@ -43,14 +46,16 @@ if TYPE_CHECKING:
     from graphshare.api.params import measure_params as measure_params
     from graphshare.api.params import show_params as show_params
     from graphshare.api.pool import pool as pool
+    from graphshare.api.rename import rename as rename
     from graphshare.api.rename_params import rename_params as rename_params
     from graphshare.api.reshape import reshape as reshape
+    from graphshare.api.rules import check_rules as check_rules
+    from graphshare.api.rules import explain as explain
+    from graphshare.api.rules import load_rules as load_rules
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
     from graphshare.api.split import split as split
     from graphshare.api.tie_params import tie_params as tie_params
-    from graphshare.api.upgrade import downgrade as downgrade
-    from graphshare.api.upgrade import format as format
     from graphshare.api.upgrade import upgrade as upgrade
     from graphshare.api.verify import verify as verify
     from graphshare.checkpoint.load import load as load
@@ -80,11 +85,6 @@ if TYPE_CHECKING:
     from graphshare.ir.graph import Node as Node
     from graphshare.ir.graph import Rewrite as Rewrite
     from graphshare.resources import Resources as Resources
-    from graphshare.rewrite.duplicate import duplicate as duplicate
-    from graphshare.rewrite.rename import rename as rename
-    from graphshare.rewrite.rules.explain import check_rules as check_rules
-    from graphshare.rewrite.rules.explain import explain as explain
-    from graphshare.rewrite.rules.load import load_rules as load_rules
     from graphshare.rewrite.rules.model import Rule as Rule
     from graphshare.rewrite.rules.model import Ruleset as Ruleset
     from graphshare.verification.comparison import Tolerance as Tolerance
@@ -95,24 +95,29 @@ _NAMES = {
     "api.check": "check",
     "api.compare": "compare",
     "api.diff": "diff",
+    "api.downgrade": "downgrade",
     "api.draw": "draw",
     "api.draw_difference": "draw_difference",
     "api.draw_proof": "draw_proof",
+    "api.duplicate": "duplicate",
     "api.export": "export",
     "api.extract": "extract",
     "api.fingerprint": "fingerprint",
     "api.fold": "fold",
     "api.foreach": "foreach",
+    "api.format": "format",
     "api.group": "group",
     "api.inspect": "infer_shapes inspect inspect_checkpoint inspect_folder inspect_shared",
     "api.params": "convert diff_params list_params measure_params show_params",
     "api.pool": "pool",
+    "api.rename": "rename",
     "api.rename_params": "rename_params",
     "api.reshape": "reshape",
+    "api.rules": "check_rules explain load_rules",
     "api.share": "detect share",
     "api.split": "split",
     "api.tie_params": "tie_params",
-    "api.upgrade": "downgrade format upgrade",
+    "api.upgrade": "upgrade",
     "api.verify": "verify",
     "checkpoint.load": "load",
     "checkpoint.model": "Checkpoint",
@@ -130,10 +135,6 @@ _NAMES = {
     "formats.images.images": "open_images",
     "ir.graph": "Entry Graph Node Rewrite",
     "resources": "Resources",
-    "rewrite.duplicate": "duplicate",
-    "rewrite.rename": "rename",
-    "rewrite.rules.explain": "check_rules explain",
-    "rewrite.rules.load": "load_rules",
     "rewrite.rules.model": "Rule Ruleset",
     "verification.comparison": "Tolerance",
     "verification.inputs": "Inputs",

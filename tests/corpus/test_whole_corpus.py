@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from graphshare.api.duplicate import duplicate
 from graphshare.api.inspect import inspect
 from graphshare.errors import GraphshareError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate import duplicate
 from graphshare.rewrite.upgrade import upgrade
 from tests.surroundings import pick_everyday
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
@@ -16,7 +17,6 @@ from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph
 from graphshare.ops.inference import infer
 from graphshare.ops.normalization.signature import BARRIER_KEYS
-from graphshare.rewrite.duplicate import duplicate
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.rename import plan_rename
 from graphshare.rewrite.upgrade import upgrade

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphshare.api.duplicate import duplicate
 from graphshare.api.inspect import inspect
 from graphshare.errors import GraphshareError
 from graphshare.formats.mxnet.layout import write_symbol
@@ -18,7 +19,6 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.inspection.graph import list_module_names
 from graphshare.ir.graph import Graph
 from graphshare.ops.registry import load_registered_signatures
-from graphshare.rewrite.duplicate import duplicate
 from graphshare.rewrite.extract import extract_graph
 from graphshare.rewrite.rename import plan_rename
 from graphshare.rewrite.upgrade import upgrade

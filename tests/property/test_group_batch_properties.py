@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph
 from graphshare.ir.compare import check_isomorphic, compare_structure
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import reachable
 from graphshare.rewrite.batched_graph import find_batch, single_run
-from graphshare.rewrite.duplicate import duplicate
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.group.join import Member, find_collisions, join
 from graphshare.rewrite.rename import set_names

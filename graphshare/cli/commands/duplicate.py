@@ -8,6 +8,7 @@ from typing import Any, get_args
 import click
 from msgspec.structs import replace
 
+from graphshare.api.duplicate import duplicate
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command, option
@@ -15,7 +16,6 @@ from graphshare.cli.console import say
 from graphshare.cli.output import say_branches, write_result
 from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError
 from graphshare.rewrite.choices import ModeOrBatch
-from graphshare.rewrite.duplicate import duplicate
 
 
 class _KeepsOrder(Command):

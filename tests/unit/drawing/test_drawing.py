@@ -17,6 +17,7 @@ from hypothesis import given
 
 import graphshare
 from graphshare.api.draw import _nodes_at, draw
+from graphshare.api.duplicate import duplicate
 from graphshare.checkpoint.map_file import Place, parse_map
 from graphshare.drawing import page
 from graphshare.drawing.drawing import Drawing
@@ -38,7 +39,6 @@ from graphshare.drawing.scopes import ScopedName, _adopt_scopes, _split_name
 from graphshare.errors import GraphshareError
 from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.rewrite.duplicate import duplicate
 from graphshare.text.format import escape_control
 from tests.processes import ROOT, write_json
 from tests.surroundings import pick_everyday
