@@ -20,6 +20,7 @@ from graphshare.version import __version__
 
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
 if TYPE_CHECKING:
+    from graphshare.api.bind import bind as bind
     from graphshare.api.check import check as check
     from graphshare.api.compare import compare as compare
     from graphshare.api.diff import diff as diff
@@ -40,22 +41,26 @@ if TYPE_CHECKING:
     from graphshare.api.inspect import inspect_checkpoint as inspect_checkpoint
     from graphshare.api.inspect import inspect_folder as inspect_folder
     from graphshare.api.inspect import inspect_shared as inspect_shared
+    from graphshare.api.open_images import open_images as open_images
     from graphshare.api.params import convert as convert
     from graphshare.api.params import diff_params as diff_params
     from graphshare.api.params import list_params as list_params
     from graphshare.api.params import measure_params as measure_params
     from graphshare.api.params import show_params as show_params
     from graphshare.api.pool import pool as pool
+    from graphshare.api.rank_classes import rank_classes as rank_classes
     from graphshare.api.rename import rename as rename
     from graphshare.api.rename_params import rename_params as rename_params
     from graphshare.api.reshape import reshape as reshape
     from graphshare.api.rules import check_rules as check_rules
     from graphshare.api.rules import explain as explain
     from graphshare.api.rules import load_rules as load_rules
+    from graphshare.api.run import run as run
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
     from graphshare.api.split import split as split
     from graphshare.api.tie_params import tie_params as tie_params
+    from graphshare.api.train import train as train
     from graphshare.api.upgrade import upgrade as upgrade
     from graphshare.api.verify import verify as verify
     from graphshare.checkpoint.load import load as load
@@ -70,16 +75,11 @@ if TYPE_CHECKING:
     from graphshare.errors import RefusedError as RefusedError
     from graphshare.errors import SelfCheckError as SelfCheckError
     from graphshare.errors import UsageError as UsageError
-    from graphshare.execute.bind import Bound as Bound
-    from graphshare.execute.bind import bind as bind
-    from graphshare.execute.classes import rank_classes as rank_classes
+    from graphshare.execute.bound import Bound as Bound
     from graphshare.execute.plan import UnsupportedError as UnsupportedError
-    from graphshare.execute.run import run as run
     from graphshare.execute.train.sgd import Sgd as Sgd
-    from graphshare.execute.train.train import train as train
     from graphshare.files.staged_file import overwriting as overwriting
     from graphshare.fleet.records import SchedulerError as SchedulerError
-    from graphshare.formats.images.images import open_images as open_images
     from graphshare.ir.graph import Entry as Entry
     from graphshare.ir.graph import Graph as Graph
     from graphshare.ir.graph import Node as Node
@@ -92,6 +92,7 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _NAMES = {
+    "api.bind": "bind",
     "api.check": "check",
     "api.compare": "compare",
     "api.diff": "diff",
@@ -108,15 +109,19 @@ _NAMES = {
     "api.format": "format",
     "api.group": "group",
     "api.inspect": "infer_shapes inspect inspect_checkpoint inspect_folder inspect_shared",
+    "api.open_images": "open_images",
     "api.params": "convert diff_params list_params measure_params show_params",
     "api.pool": "pool",
+    "api.rank_classes": "rank_classes",
     "api.rename": "rename",
     "api.rename_params": "rename_params",
     "api.reshape": "reshape",
     "api.rules": "check_rules explain load_rules",
+    "api.run": "run",
     "api.share": "detect share",
     "api.split": "split",
     "api.tie_params": "tie_params",
+    "api.train": "train",
     "api.upgrade": "upgrade",
     "api.verify": "verify",
     "checkpoint.load": "load",
@@ -124,15 +129,11 @@ _NAMES = {
     "checkpoint.save": "save",
     "drawing.languages": "GraphvizError",
     "errors": "DisprovedError Fault GraphshareError InputError OutputError RefusedError SelfCheckError UsageError",
-    "execute.bind": "Bound bind",
-    "execute.classes": "rank_classes",
+    "execute.bound": "Bound",
     "execute.plan": "UnsupportedError",
-    "execute.run": "run",
     "execute.train.sgd": "Sgd",
-    "execute.train.train": "train",
     "files.staged_file": "overwriting",
     "fleet.records": "SchedulerError",
-    "formats.images.images": "open_images",
     "ir.graph": "Entry Graph Node Rewrite",
     "resources": "Resources",
     "rewrite.rules.model": "Rule Ruleset",

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from graphshare.analysis.name_lists import internals
+from graphshare.api.run import run
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.execute.plan import UnsupportedError, missing_kernels
-from graphshare.execute.run import run
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Graph

@@ -67,7 +67,7 @@ class Prepared(msgspec.Struct, eq=False):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to compute a graph; the fields are arguments of :func:`graphshare.execute.run.run`.
+    """A request to compute a graph; the fields are arguments of :func:`graphshare.run`.
 
     ``draw`` states how to generate missing values. ``as_input`` names inputs that may look like
     parameters; ``where`` names the graph in messages, ``executor`` is from :func:`choose_executor`.
@@ -89,7 +89,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(
     graph: Graph, request: Request, feeds: Mapping[str, Any], shapes: Mapping[str, GivenShape]
 ) -> Prepared:
-    """Prepare ``graph`` for :func:`graphshare.execute.run.run`, with its arguments and errors."""
+    """Prepare ``graph`` for :func:`graphshare.run`, with its arguments and errors."""
     check_belongs(request.params, graph)
     heads = list(graph.heads)
     if request.targets:

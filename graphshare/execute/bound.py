@@ -1,4 +1,4 @@
-"""``bind``: a graph compiled once, with its parameters, for many forward passes.
+"""A graph compiled once, with its parameters, for many forward passes.
 
 BatchNorm is folded into the convolution before it. Steps with small results are plain functions of
 their inputs, without buffers.
@@ -9,129 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
-from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
 
-from graphshare.analysis.name_lists import name_outputs, resolve_targets
-from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.arguments import Natural
-from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
-from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import (
-    Computation,
-    EngineOptions,
-    choose_executor,
-    open_computation,
-)
+from graphshare.analysis.roles import Role, assign_roles
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.backends.backend import Computation
 from graphshare.execute.engines.executor import Executor, Program
 from graphshare.execute.interpreter import SMALL, Memo, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
-from graphshare.execute.prepare.assignment import DrawOptions, assign_values, refuse_missing
-from graphshare.execute.prepare.feeds import for_variables, parameter_values
-from graphshare.execute.prepare.prepare import runnable_part
+from graphshare.execute.prepare.assignment import DrawOptions, assign_values
+from graphshare.execute.prepare.feeds import for_variables
 from graphshare.execute.prepare.variable_values import as_array, convert_feed, random_stream
-from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.convolution.fused import Chain
 from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.batch_norm import plain_scaling
-from graphshare.resources import memory_limit, parse_size
+from graphshare.resources import memory_limit
 from graphshare.text.format import format_count, format_names
 
-_CALLS = 100
-"""The estimated number of calls of a bound graph, for ``auto``."""
-_ARRAYS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-"""Parameters of bound graphs, in memory once for all graphs that are bound to one file.
-
-The file is not mapped: the system ends a process that reads a page of a mapped file which was cut
-short.
-"""
 _KEPT = 16
 """The number of combinations of input shapes whose inference is cached."""
 
 
-def bind(
-    model: Model,
-    *,
-    targets: Names = (),
-    seed: Natural = 0,
-    engine: str | None = None,
-    strict_engine: bool = False,
-    max_memory: Natural | str | None = None,
-) -> Bound:
-    """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
+class Binding(msgspec.Struct, frozen=True, eq=False):
+    """Settings of a bound graph: ``again`` binds its model anew, ``max_memory`` is in bytes."""
 
-    The first passes are slower than later ones. ``seed`` is for random operators. ``engine``,
-    ``strict_engine`` and ``max_memory`` are the same as in :func:`run`; an engine compiles the
-    graph once for each combination of input shapes. ``"auto"`` counts on a hundred calls.
-
-    Raises:
-        UnsupportedError: operators without a kernel; all are listed.
-        RefusedError: parameters without values, targets that are not in the graph; all of a kind
-            are listed.
-        UsageError: the engine is not installed.
-    """
-    source = as_checkpoint(model)
-    graph, params, names = source.graph, source.parameter_file, as_names(targets)
-    use = EngineOptions(strict_engine, _CALLS, fixed=True)
-    executor = choose_executor(graph, engine, where=source.where, options=use)
-    size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
-    arguments = _Arguments(source, names, seed, engine, strict_engine, size)
-    with locate_refusals(source):
-        check_belongs(params, graph)
-        wanted = (
-            resolve_targets(names, graph.nodes, option="`targets`", heads=graph.heads)
-            if names
-            else list(graph.heads)
-        )
-        part, _ = runnable_part(graph, wanted)
-        outputs = name_outputs(graph, wanted)
-        if not find_format(graph).knows_operators:
-            with memory_limit(size):
-                return _BoundWhole(
-                    open_computation(Checkpoint(part, params, source.where)), outputs, arguments
-                )
-        roles = assign_roles(part, held=list_parameter_names(params))
-        nodes = post_order(entry.node for entry in part.heads)
-        variables = [node for node in nodes if node.is_variable]
-        values = parameter_values(
-            variables, params, lambda n: roles[n].kind is Kind.AUXILIARY, shared=_ARRAYS
-        )
-        refuse_missing(
-            [n for n in variables if n not in values and roles[n].is_parameter],
-            roles,
-            seed,
-            None,
-            params,
-        )
-        return Bound(part, outputs, values, roles, arguments, executor)
-
-
-class _Arguments(msgspec.Struct, frozen=True, eq=False):
-    """The arguments of :func:`bind`; ``max_memory`` is in bytes."""
-
-    source: Checkpoint
-    targets: Sequence[str]
+    again: Callable[[], Bound]
     seed: int
-    engine: str | None
-    strict_engine: bool
     max_memory: int | None
-
-    def bind(self) -> Bound:
-        return bind(
-            self.source,
-            targets=self.targets,
-            seed=self.seed,
-            engine=self.engine,
-            strict_engine=self.strict_engine,
-            max_memory=self.max_memory,
-        )
 
 
 class _Case(msgspec.Struct, eq=False):
@@ -156,17 +65,17 @@ class Bound:
         outputs: list[str],
         parameters: Mapping[Node, Any],
         roles: Mapping[Node, Role],
-        arguments: _Arguments,
+        binding: Binding,
         executor: Executor | None = None,
     ) -> None:
-        self.outputs, self._arguments = outputs, arguments
+        self.outputs, self._binding = outputs, binding
         self._part, self._parameters, self._roles = part, parameters, roles
         self._nodes = post_order(entry.node for entry in part.heads)
         self._inputs = [node for node in self._nodes if node.is_variable and node not in parameters]
         self._optional: list[Node] = []
         self._executor = executor if executor is not None and executor.engine is not None else None
         self._numpy = self._prepare_numpy() if self._executor is None else None
-        self._rng = random_stream(arguments.seed)
+        self._rng = random_stream(binding.seed)
         self._known: dict[Any, _Case] = {}
 
     def __repr__(self) -> str:
@@ -183,7 +92,7 @@ class Bound:
         return [node.name for node in self._inputs]
 
     def __reduce__(self) -> tuple[Callable[[], Bound], tuple[()]]:
-        return self._arguments.bind, ()
+        return self._binding.again, ()
 
     def __call__(self, feeds: Any = None, /, **named: Any) -> dict[str, Any]:
         """Return the outputs for inputs by name, as keywords or in a mapping, or for the array of
@@ -243,7 +152,7 @@ class Bound:
     def _find_program(self, values: Mapping[Node, Any], inference: Inference) -> Program | None:
         if self._executor is None:
             return None
-        with memory_limit(self._arguments.max_memory):
+        with memory_limit(self._binding.max_memory):
             return self._executor.find_program(self._part.heads, values, inference, self._roles)
 
     def _list_missing(self, fed: Mapping[Node, Any]) -> list[Node]:
@@ -262,7 +171,7 @@ class Bound:
         if key not in self._known:
             roles = self._roles
             missing = self._list_missing(fed)
-            with memory_limit(self._arguments.max_memory):
+            with memory_limit(self._binding.max_memory):
                 assigned = assign_values(
                     self._part,
                     roles,
@@ -280,11 +189,11 @@ class Bound:
         return self._known[key]
 
 
-class _BoundWhole(Bound):
+class BoundWhole(Bound):
     """A graph that its backend computes as a whole, and keeps open."""
 
-    def __init__(self, computation: Computation, outputs: list[str], arguments: _Arguments) -> None:
-        self.outputs, self._arguments = outputs, arguments
+    def __init__(self, computation: Computation, outputs: list[str], binding: Binding) -> None:
+        self.outputs, self._binding = outputs, binding
         self._computation, self._executor = computation, None
         self._nodes, self._roles = list(computation.graph.nodes), assign_roles(computation.graph)
         variables = [node for node in self._nodes if node.is_variable]
@@ -295,7 +204,7 @@ class _BoundWhole(Bound):
 
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
         self._list_missing(fed)
-        with memory_limit(self._arguments.max_memory):
+        with memory_limit(self._binding.max_memory):
             return self._computation.run(self._computation.draw(fed).values).outputs
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.api.bind import _ARRAYS
 from graphshare.errors import RefusedError
-from graphshare.execute import bind as binding
-from graphshare.execute import interpreter
+from graphshare.execute import bound, interpreter
 from tests import params_bytes
 from tests.processes import ROOT
 from tests.symbols import document, mxnet_text, operator, variable
@@ -255,10 +255,10 @@ def test_arrays_are_gone_with_the_last_graph_and_new_where_the_file_is(tmp_path:
     lenet = copy_lenet(tmp_path)
     params = lenet.with_name("lenet-0000.params")
     gc.collect()
-    before = len(binding._ARRAYS)
+    before = len(_ARRAYS)
     net, x = gs.bind(lenet, engine="numpy"), picture(1)
     old = net(x)["softmax_output"].copy()
-    assert len(binding._ARRAYS) > before
+    assert len(_ARRAYS) > before
     content = bytearray(params.read_bytes())
     start = content.index(gs.load(lenet).params["fc1_weight"].tobytes())
     content[start : start + 4000] = bytes(4000)
@@ -272,20 +272,20 @@ def test_arrays_are_gone_with_the_last_graph_and_new_where_the_file_is(tmp_path:
     assert np.array_equal(net(x)["softmax_output"], old)
     del net, other
     gc.collect()
-    assert len(binding._ARRAYS) == before
+    assert len(_ARRAYS) == before
 
 
 def test_arrays_of_memory_and_those_that_are_decoded_are_not_shared(tmp_path: Path) -> None:
     lenet = copy_lenet(tmp_path)
     gs.convert(lenet.with_name("lenet-0000.params"), tmp_path / "lenet.npz")
     gc.collect()
-    before, x = len(binding._ARRAYS), picture(1)
+    before, x = len(_ARRAYS), picture(1)
     nets = [
         gs.bind(gs.load(f"{lenet}-symbol.json", params=tmp_path / "lenet.npz"), engine="numpy")
         for _ in range(2)
     ]
     nets.append(gs.bind(gs.load(lenet).with_params(dict(gs.load(lenet).params)), engine="numpy"))
-    assert len(binding._ARRAYS) == before
+    assert len(_ARRAYS) == before
     results = [net(x)["softmax_output"].tobytes() for net in nets]
     assert len(set(results)) == 1
 
@@ -293,7 +293,7 @@ def test_arrays_of_memory_and_those_that_are_decoded_are_not_shared(tmp_path: Pa
 def test_the_latest_combinations_of_shapes_are_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(binding, "_KEPT", 2)
+    monkeypatch.setattr(bound, "_KEPT", 2)
     net = gs.bind(load(document([variable("x"), operator("tanh", "y", [0])], [1]), tmp_path))
     for size in (1, 2, 3):
         net(x=np.zeros(size, np.float32))

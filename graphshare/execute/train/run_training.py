@@ -1,4 +1,4 @@
-"""``run --sgd-steps``: parameters trained on fed inputs, step by step as in MXNet's Module."""
+"""Training on prepared inputs, step by step as in MXNet's Module, and its losses."""
 
 from __future__ import annotations
 
@@ -9,28 +9,14 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.branches import spread_inputs
 from graphshare.analysis.roles import Kind, Role
-from graphshare.arguments import Natural, Seconds
-from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.prepare.assignment import DrawOptions
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.outputs import NumericResult, tabulate_outputs
 from graphshare.execute.prepare.memory import check_memory
-from graphshare.execute.prepare.prepare import Prepared, Request, prepare
-from graphshare.execute.prepare.variable_values import as_arrays
-from graphshare.execute.run import NumericResult, tabulate_outputs
+from graphshare.execute.prepare.prepare import Prepared
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.tape import needs_head_gradient
-from graphshare.execute.train.trainer import (
-    NodeStreams,
-    Trainer,
-    batch_rescale,
-    check_heads,
-    first_data,
-    list_last,
-)
-from graphshare.formats.images.images import describe_images, suggest_preparation
-from graphshare.formats.model_format import Operation, require
+from graphshare.execute.train.trainer import NodeStreams, Trainer, check_heads, list_last
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Node
@@ -38,7 +24,6 @@ from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.loss.value import measure_loss
 from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
-from graphshare.resources import resource_limits
 from graphshare.text.format import format_count, format_names, format_number
 from graphshare.text.names import join_key, suggest
 from graphshare.text.summary import Table, format_html
@@ -127,54 +112,7 @@ class Trained(NumericResult, msgspec.Struct, eq=False):
         )
 
 
-def train(
-    model: Model,
-    *,
-    steps: Natural,
-    settings: Sgd | None = None,
-    rescale: float | None = None,
-    head_gradients: Mapping[str, Any] | None = None,
-    feeds: Mapping[str, Any] | None = None,
-    shapes: Shapes | None = None,
-    targets: Names = (),
-    seed: Natural | None = None,
-    params_seed: Natural | None = None,
-    on_step: StepListener | None = None,
-    max_memory: Natural | str | None = None,
-    time_limit: Seconds | None = None,
-) -> Trained:
-    """Train the parameters of a model for a number of ``steps``, all on the same inputs, as in
-    MXNet's Module.
-
-    ``settings`` are the settings of SGD. ``rescale`` multiplies the gradients; without it they are
-    divided by the batch size of the first data input. Heads that are not losses start from
-    ``head_gradients``, by output name, or from ones. The other arguments are the same as in
-    :func:`run`. ``on_step`` is called after each step with its number and the losses so far.
-    ``model.with_params(trained.updated)`` is the trained model.
-
-    Raises:
-        RefusedError: an operator has no gradient, there is nothing to train, or :func:`run` refuses
-            the model.
-    """
-    source = as_checkpoint(model)
-    require(source.graph, Operation.TRAINING, where=source.where)
-    fed, names = feeds or {}, as_names(targets)
-    with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
-        input_shapes = as_shapes(shapes, source.graph)
-        values, sizes, notes = spread_inputs(
-            source.graph, fed, input_shapes, targets=names, held=source.held
-        )
-        params = source.parameter_file
-        request = Request(
-            draw=DrawOptions(seed, params_seed, training=True), params=params, targets=names
-        )
-        ready = prepare(source.graph, request, as_arrays(values), sizes)
-        ready.notes[:0] = [*describe_images(fed), *notes]
-        scaled = msgspec.structs.replace(settings or Sgd(), rescale=_rescale(ready, rescale))
-        return _train(ready, params, steps, scaled, as_arrays(head_gradients), seed or 0, on_step)
-
-
-def _train(
+def run_training(
     ready: Prepared,
     params: ParameterFile | None,
     steps: int,
@@ -267,21 +205,6 @@ def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
                 hint="the names in `params=FILE` decide which variables are parameters",
             )
         )
-
-
-def _rescale(ready: Prepared, factor: float | None) -> float:
-    """Return ``factor``, or 1 / axis 0 of the first data input, as in Module."""
-    if factor is not None:
-        return factor
-    inputs = [
-        n for n in ready.inference.nodes if n in ready.values and not ready.roles[n].is_parameter
-    ]
-    node = first_data(inputs, ready.values, ready.roles)  # in the order of list_arguments
-    if node is not None:
-        ready.notes.append(
-            f"gradients are divided by {ready.values[node].shape[0]}, the batch of {node.name!r}"
-        )
-    return batch_rescale(node, ready.values)
 
 
 def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
