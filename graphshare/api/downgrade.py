@@ -8,7 +8,7 @@ from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, locate_refusals
 from graphshare.formats.model_format import Operation, require
-from graphshare.rewrite.downgrade import OldVersion
+from graphshare.rewrite.downgrade_graph import OldVersion
 
 
 def downgrade(model: Model, version: Text) -> Checkpoint:

@@ -11,8 +11,8 @@ from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, locate_refusals
 from graphshare.formats.model_format import Operation, find_format, require
 from graphshare.ir.graph import EMPTY, Graph
+from graphshare.rewrite.add_branches import plan_duplicate
 from graphshare.rewrite.choices import BranchOptions, Duplication, Mode, ModeOrBatch
-from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.tie import note_copied_attributes
 from graphshare.text.format import format_count
 

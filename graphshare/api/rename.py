@@ -24,7 +24,7 @@ from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError, locate_refusals
 from graphshare.ir.graph import EMPTY, Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames
-from graphshare.rewrite.rename import plan_rename, rename_by_names, rename_by_rules
+from graphshare.rewrite.rename_nodes import plan_rename, rename_by_names, rename_by_rules
 from graphshare.rewrite.rules.model import Boundary, Kind, Only, Rule, Ruleset
 
 

@@ -19,10 +19,15 @@ from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Operation, find_format
-from graphshare.rewrite.detect import Candidates
-from graphshare.rewrite.detect import detect as find_candidates
+from graphshare.rewrite.find_candidates import Candidates, find_candidates
 from graphshare.rewrite.rules.model import Kind, Reuse, Rule, Ruleset
-from graphshare.rewrite.share import EQUAL, Repair, find_repeated_names, plan_doctor, plan_share
+from graphshare.rewrite.share_parameters import (
+    EQUAL,
+    Repair,
+    find_repeated_names,
+    plan_doctor,
+    plan_share,
+)
 from graphshare.rewrite.tie import Sharing, Tied, Ties, note_copied_attributes, plan_untie
 from graphshare.text.format import format_count
 

@@ -21,8 +21,14 @@ from graphshare.formats.model_format import find_format
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ITEM_SIZES
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.split import Crossing, GraphParts, extract_parts, split_at, split_evenly
+from graphshare.rewrite.extract_graph import extract_entries
+from graphshare.rewrite.split_graph import (
+    Crossing,
+    GraphParts,
+    extract_parts,
+    split_at,
+    split_evenly,
+)
 from graphshare.text.summary import ShortRepr
 
 

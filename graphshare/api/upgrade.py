@@ -7,7 +7,7 @@ from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import locate_refusals
 from graphshare.formats.model_format import Operation, require
-from graphshare.rewrite.upgrade import upgrade as upgrade_graph
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 
 
 def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:

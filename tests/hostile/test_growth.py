@@ -16,7 +16,7 @@ from graphshare.checks.engine import run_rules
 from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.mxnet.places import LineIndex
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.rewrite.extract import extract_graph
+from graphshare.rewrite.extract_graph import extract_graph
 from graphshare.text.patterns import compile_pattern
 from tests.effort import grows_with, instructions
 from tests.surroundings import size_of_day

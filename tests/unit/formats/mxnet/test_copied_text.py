@@ -21,7 +21,7 @@ from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import progress_listener
-from graphshare.rewrite.rename import plan_rename
+from graphshare.rewrite.rename_nodes import plan_rename
 from tests import symbols
 from tests.listener import Recorder
 

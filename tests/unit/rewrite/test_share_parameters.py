@@ -15,9 +15,9 @@ from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Graph, Rewrite
-from graphshare.rewrite.detect import detect
+from graphshare.rewrite.find_candidates import find_candidates
 from graphshare.rewrite.rules.model import Rule, Ruleset
-from graphshare.rewrite.share import plan_doctor, plan_share
+from graphshare.rewrite.share_parameters import plan_doctor, plan_share
 from graphshare.rewrite.tie import plan_untie, tie, untie
 from tests.symbols import Record, document, mxnet_text, operator, variable
 from tests.unit.rewrite.rules.test_scopes import BREW, CASES, DOCUMENTED
@@ -191,9 +191,11 @@ def test_detect_knows_declared_sizes_of_0_under_numpy_shapes(shape: str) -> None
         **{name: {"__shape__": shape} for name in ("left_fc_w", "right_fc_w")},
     )
     names = ["left_fc_w", "right_fc_w"]
-    assert [one.why for one in detect(graph, as_parameter=names)] == ["operator"]
+    assert [one.why for one in find_candidates(graph, as_parameter=names)] == ["operator"]
     modern = replace(graph, attrs={"is_np_shape": ("int", 1)})
-    assert [(one.why, one.form) for one in detect(modern, as_parameter=names)] == [("shape", shape)]
+    assert [(one.why, one.form) for one in find_candidates(modern, as_parameter=names)] == [
+        ("shape", shape)
+    ]
 
 
 @pytest.mark.parametrize("hint", ["__lr_mult__", "__wd_mult__", "__init__", "lr_mult"])
@@ -250,7 +252,7 @@ def test_a_parameter_and_a_state_of_equal_numbers_are_not_candidates() -> None:
 
 def test_separate_twins_and_detected_ones_without_a_file() -> None:
     graph = layers("left/fc_w", "right/fc_w", "other_w")
-    (group,) = detect(graph, as_parameter=["left/fc_w"])
+    (group,) = find_candidates(graph, as_parameter=["left/fc_w"])
     assert (group.names, group.why, group.related) == (
         ["left/fc_w", "right/fc_w"],
         "operator",

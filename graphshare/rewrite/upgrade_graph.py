@@ -67,7 +67,7 @@ def _make_drafts(graph: Graph) -> dict[Node, Draft]:
     return drafts
 
 
-def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
+def upgrade_graph(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
     """Return a graph as MXNet 1.9.1 writes it: canonical names, one attribute map, implied inputs
     as nodes, its order.
 

@@ -10,7 +10,7 @@ from graphshare.analysis.name_lists import output_name, resolve_each
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ir.walk import post_order, reachable, topological
-from graphshare.rewrite.extract import extract_entries
+from graphshare.rewrite.extract_graph import extract_entries
 from graphshare.text.format import format_count
 
 

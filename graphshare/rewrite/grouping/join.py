@@ -22,7 +22,7 @@ from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Kept, Node, Rename,
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import is_topological, order_by_references, post_order, topological
 from graphshare.ops.normalization.signature import BARRIER
-from graphshare.rewrite.duplicate import add_prefix
+from graphshare.rewrite.add_branches import add_prefix
 from graphshare.rewrite.tie import find_last_versions
 
 Place = tuple[int, Node]

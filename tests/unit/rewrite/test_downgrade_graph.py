@@ -17,7 +17,7 @@ from graphshare.errors import RefusedError, UsageError
 from graphshare.formats.params.format import read_index
 from graphshare.ops.index import FAMILY_OF
 from graphshare.ops.registry import lookup
-from graphshare.rewrite.downgrade import OldVersion
+from graphshare.rewrite.downgrade_graph import OldVersion
 from tests.symbols import document, old_batch_norm, operator, two_layers, variable
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"

@@ -20,7 +20,7 @@ from graphshare.ops.attributes import has_np_shape
 from graphshare.ops.registry import lookup
 from graphshare.ops.signature import Signature
 from graphshare.rewrite.old_numbers import NOTED, REFUSED, find_differences
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 
 # The versions that brought NumPy shapes, and the key `attrs` of nodes
 _NP_SHAPE, _ATTRS = 10500, 10000
@@ -98,7 +98,7 @@ class OldVersion:
             RefusedError: the version lacks operators, or attributes and values that are not the
                 defaults, or computes them otherwise.
         """
-        modern = upgrade(graph, keep_amp_cast=True)
+        modern = upgrade_graph(graph, keep_amp_cast=True)
         for node in modern.graph.nodes if self.number < _ESCAPES else ():
             texts = "".join((node.name, *node.attrs, *node.attrs.values()))
             if "\t" in texts or "\r" in texts:

@@ -21,9 +21,9 @@ from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rewrite
 from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
 from graphshare.ir.walk import Body, topological
-from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.group.join import Member
-from graphshare.rewrite.group.plan import (
+from graphshare.rewrite.extract_graph import extract_entries
+from graphshare.rewrite.grouping.join import Member
+from graphshare.rewrite.grouping.plan import (
     find_incompatibilities,
     follow_member,
     list_renamed_functions,

@@ -9,8 +9,8 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
-from graphshare.rewrite.duplicate import add_branches
-from graphshare.rewrite.rename import plan_rename, rename_by_rules, set_names
+from graphshare.rewrite.add_branches import add_branches
+from graphshare.rewrite.rename_nodes import plan_rename, rename_by_rules, set_names
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset
 from tests.symbols import old_batch_norm, siamese
 from tests.unit.rewrite.graphs import named, read, wiring

@@ -12,7 +12,7 @@ import graphshare as gs
 from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Kept
-from graphshare.rewrite.duplicate import add_branches
+from graphshare.rewrite.add_branches import add_branches
 from tests.symbols import document, operator, siamese, two_layers, variable
 from tests.unit.rewrite.graphs import heads, named, read, wiring
 from tests.validate import validate

@@ -9,7 +9,7 @@ import pytest
 import graphshare as gs
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Entry
-from graphshare.rewrite.extract import extract_entries, extract_graph
+from graphshare.rewrite.extract_graph import extract_entries, extract_graph
 from tests.symbols import two_layers
 from tests.unit.rewrite.graphs import heads, named, read, wiring
 from tests.validate import validate

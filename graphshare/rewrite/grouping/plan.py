@@ -21,8 +21,8 @@ from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
-from graphshare.rewrite.group.connections import name_output, resolve_names
-from graphshare.rewrite.group.join import (
+from graphshare.rewrite.grouping.connections import name_output, resolve_names
+from graphshare.rewrite.grouping.join import (
     Collision,
     Member,
     Output,

@@ -14,7 +14,7 @@ from graphshare.ir.graph import MXNET_DOMAIN, Branch, Entry, Graph, Node, Rewrit
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import topological
 from graphshare.progress import task
-from graphshare.rewrite.fold.plan import Pair, plan_folding
+from graphshare.rewrite.folding.plan import Pair, plan_folding
 from graphshare.rewrite.tie import index_records
 from graphshare.text.format import format_count
 from graphshare.text.summary import ShortRepr
@@ -35,7 +35,7 @@ class FoldedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 def fold_graph(model: Checkpoint) -> FoldedGraph:
     """Fold every BatchNorm that can be folded. Raises MemoryLimitError."""
     from graphshare.ops.kernel import KernelError  # start-up: --help must not import numpy
-    from graphshare.rewrite.fold.weights import check_fold_memory, fold_group
+    from graphshare.rewrite.folding.weights import check_fold_memory, fold_group
 
     plan = plan_folding(model.graph)
     left: dict[Node, str] = dict(plan.left)

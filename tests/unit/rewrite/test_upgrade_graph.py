@@ -6,19 +6,19 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.upgrade import list_refused_keys, upgrade
+from graphshare.rewrite.upgrade_graph import list_refused_keys, upgrade_graph
 from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable
 from tests.unit.rewrite.graphs import heads, named, read, wiring
 from tests.validate import validate
 
 
 def upgraded(nodes: list[dict[str, object]], version: int | None = 10901) -> Graph:
-    return upgrade(read(document(nodes, [len(nodes) - 1], version=version))).graph
+    return upgrade_graph(read(document(nodes, [len(nodes) - 1], version=version))).graph
 
 
 def test_a_graph_of_today_keeps_its_nodes_in_the_order_of_mxnet() -> None:
     graph = read(two_layers())
-    result = upgrade(graph)
+    result = upgrade_graph(graph)
     assert list(wiring(result.graph)) == [node.name for node in graph.nodes]
     assert result.graph.version == 10901
     assert validate(result.graph) == []
@@ -34,7 +34,7 @@ def test_an_alias_becomes_the_canonical_name() -> None:
 
 
 def test_implied_states_become_nodes_with_their_initializers() -> None:
-    graph = upgrade(read(old_batch_norm())).graph
+    graph = upgrade_graph(read(old_batch_norm())).graph
     states = named(graph, "bn").inputs[3:]
     assert [entry.node.name for entry in states] == ["bn_moving_mean", "bn_moving_var"]
     assert [entry.node.attrs["__init__"] for entry in states] == ['["zero", {}]', '["one", {}]']
@@ -81,9 +81,9 @@ def test_casts_are_removed_unless_a_head_names_them() -> None:
         operator("relu", "r", [1]),
     ]
     assert wiring(upgraded(nodes)) == {"x": [], "r": ["x"]}
-    kept = upgrade(read(document(nodes, [2])), keep_amp_cast=True)
+    kept = upgrade_graph(read(document(nodes, [2])), keep_amp_cast=True)
     assert wiring(kept.graph)["r"] == ["c"]
-    both = upgrade(read(document(nodes, [2, 1])))
+    both = upgrade_graph(read(document(nodes, [2, 1])))
     assert heads(both.graph) == ["r", "c"]
 
 
@@ -97,7 +97,7 @@ def test_an_input_without_a_version_has_version_0(written: list[int], version: i
 def test_unreachable_nodes_have_no_image() -> None:
     nodes = [variable("x"), operator("tanh", "idle", [0]), operator("relu", "r", [0])]
     graph = read(document(nodes, [2]))
-    (branch,) = upgrade(graph).branches
+    (branch,) = upgrade_graph(graph).branches
     assert [node.name for node in branch.images] == ["x", "r"]
 
 
@@ -116,7 +116,7 @@ def test_every_unknown_operator_is_listed() -> None:
 def test_the_source_is_not_changed() -> None:
     graph = read(siamese())
     before = wiring(graph)
-    upgrade(graph)
+    upgrade_graph(graph)
     assert wiring(graph) == before
 
 
@@ -146,7 +146,7 @@ def test_graph_attributes_are_those_of_mxnet(
 ) -> None:
     text = document([variable("x"), operator("relu", "r", [0])], [1])
     text["attrs"] |= {"is_np_shape": value, "other": ["int", 1]}
-    graph = upgrade(read(text)).graph
+    graph = upgrade_graph(read(text)).graph
     assert list(graph.attrs.items()) == list(attrs.items())
 
 

@@ -45,7 +45,7 @@ class Candidates(ShortRepr, msgspec.Struct, frozen=True):
     options: list[str]
 
 
-def detect(
+def find_candidates(
     graph: Graph,
     *,
     params: ParameterFile | None = None,

@@ -11,7 +11,7 @@ from graphshare.formats.params.records import Record
 from graphshare.ops.folding import fold_scaling, is_same
 from graphshare.ops.kernel import KernelError
 from graphshare.resources import MORE_MEMORY, describe_excess
-from graphshare.rewrite.fold.plan import Pair
+from graphshare.rewrite.folding.plan import Pair
 from graphshare.text.format import format_bytes, format_shape
 
 if TYPE_CHECKING:

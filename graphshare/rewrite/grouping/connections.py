@@ -17,7 +17,7 @@ from graphshare.analysis.roles import Role
 from graphshare.errors import Fault
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.registry import visible_outputs
-from graphshare.rewrite.group.join import Member, Output, Place
+from graphshare.rewrite.grouping.join import Member, Output, Place
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean, find_numbered
 
