@@ -216,6 +216,7 @@ def summarize_changes(
     left_names: Collection[str],
     right_names: Collection[str],
 ) -> tuple[Summary, ...]:
+    """Return a sentence on each kind of change; names of both graphs tell which prefixes are new."""
     removed = _describe_nodes(graph.removed, right_names)
     added = _describe_nodes(graph.added, left_names)
     renamed = _describe_renames([(pair.old.name, pair.new.name) for pair in graph.renamed])

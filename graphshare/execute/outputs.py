@@ -141,6 +141,12 @@ def compute_outputs(
     profile: bool,
     values: Mapping[str, Any],
 ) -> Computed:
+    """Compute a request with ``values`` of variables by name; ``profile`` measures each node.
+
+    Raises:
+        UnsupportedError: operators without a kernel; all are listed.
+        RefusedError: names, shapes or values do not fit, or memory is not enough.
+    """
     ready = prepare(graph, request, as_values(values, graph), shapes)
     started = perf_counter()
     done = ready.computation.run(ready.values, seed=request.draw.seed or 0, profile=profile)

@@ -52,6 +52,7 @@ class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def inspect_model(files: ModelFiles) -> ModelFacts:
+    """Return the facts of a model with its newest parameters; one that cannot be read has faults."""
     params = files.newest or None
     facts = ModelFacts(redact(files.graph), params and redact(params), tuple(files.params))
     try:

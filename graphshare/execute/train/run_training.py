@@ -121,6 +121,12 @@ def run_training(
     seed: int,
     on_step: StepListener | None,
 ) -> Trained:
+    """Train prepared parameters; ``params`` has their keys, ``head_gradients`` are by output name.
+
+    Raises:
+        RefusedError: an operator has no gradient, there is nothing to train, or memory is not
+            enough.
+    """
     # prepare() checked inference only; training keeps all values and has gradients.
     check_memory(
         ready.inference.nodes, ready.part.heads, ready.inference, ready.values, keeps_all=True
