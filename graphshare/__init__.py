@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphshare.api.check import check as check
     from graphshare.api.compare import compare as compare
     from graphshare.api.diff import diff as diff
+    from graphshare.api.diff_params import diff_params as diff_params
     from graphshare.api.downgrade import downgrade as downgrade
     from graphshare.api.draw import draw as draw
     from graphshare.api.draw_difference import draw_difference as draw_difference
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from graphshare.api.inspect import inspect_shared as inspect_shared
     from graphshare.api.open_images import open_images as open_images
     from graphshare.api.params import convert as convert
-    from graphshare.api.params import diff_params as diff_params
     from graphshare.api.params import list_params as list_params
     from graphshare.api.params import measure_params as measure_params
     from graphshare.api.params import show_params as show_params
@@ -96,6 +96,7 @@ _NAMES = {
     "api.check": "check",
     "api.compare": "compare",
     "api.diff": "diff",
+    "api.diff_params": "diff_params",
     "api.downgrade": "downgrade",
     "api.draw": "draw",
     "api.draw_difference": "draw_difference",
@@ -110,7 +111,7 @@ _NAMES = {
     "api.group": "group",
     "api.inspect": "infer_shapes inspect inspect_checkpoint inspect_folder inspect_shared",
     "api.open_images": "open_images",
-    "api.params": "convert diff_params list_params measure_params show_params",
+    "api.params": "convert list_params measure_params show_params",
     "api.pool": "pool",
     "api.rank_classes": "rank_classes",
     "api.rename": "rename",

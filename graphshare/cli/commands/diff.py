@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from graphshare.api.diff import diff
-from graphshare.api.params import diff_params
+from graphshare.api.diff_params import diff_params
 from graphshare.checkpoint.load import load_both
 from graphshare.cli import options
 from graphshare.cli.command import Command, option

@@ -8,8 +8,9 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.api.diff_params import diff_params
 from graphshare.api.params import convert as convert_params
-from graphshare.api.params import diff_params, list_params, measure_params, show_params
+from graphshare.api.params import list_params, measure_params, show_params
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup, option
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
