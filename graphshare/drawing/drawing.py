@@ -91,7 +91,7 @@ def annotate(
 
 
 def annotate_model(model: Checkpoint) -> AnnotatedGraph:
-    """Annotate a model's graph with its branches and the shapes that its files tell."""
+    """Annotate a model's graph with its branches and the shapes that its files state."""
     graph, params = model.graph, model.parameter_file
     return annotate(graph, params, find_known_shapes(graph, {}, params), find_branches(graph, ()))
 
