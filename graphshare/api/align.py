@@ -54,7 +54,7 @@ def _raise(
 
 
 def _prove(source: Checkpoint, result: Checkpoint) -> str:
-    from graphshare.verification.compare import compare  # start-up: --help must not import numpy
+    from graphshare.api.compare import compare  # start-up: --help must not import numpy
 
     report = compare(source, result, allow_unsupported=True)
     if not report:

@@ -9,8 +9,8 @@ from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import locate_refusals
-from graphshare.rewrite.extract import extract_graph
-from graphshare.rewrite.group.switch import take_branch
+from graphshare.rewrite.extract_graph import extract_graph
+from graphshare.rewrite.grouping.switch import take_branch
 
 
 def extract(

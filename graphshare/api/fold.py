@@ -9,7 +9,7 @@ from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Operation, find_format, require
 from graphshare.resources import resource_limits
-from graphshare.rewrite.fold.fold import fold_graph
+from graphshare.rewrite.folding.fold_graph import fold_graph
 
 
 def fold(

@@ -26,10 +26,10 @@ from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.ir.graph import Entry
 from graphshare.ir.walk import topological
-from graphshare.rewrite.group.connections import find_forgotten_inputs
-from graphshare.rewrite.group.join import Member
-from graphshare.rewrite.group.plan import Grouping, OnCollision, plan_group
-from graphshare.rewrite.group.switch import plan_switch
+from graphshare.rewrite.grouping.connections import find_forgotten_inputs
+from graphshare.rewrite.grouping.join import Member
+from graphshare.rewrite.grouping.plan import Grouping, OnCollision, plan_group
+from graphshare.rewrite.grouping.switch import plan_switch
 from graphshare.text.format import format_count, format_names
 
 _LISTED = 6

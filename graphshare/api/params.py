@@ -1,17 +1,20 @@
-"""``convert`` and ``diff_params``: parameter files, named by path or by the stem of a checkpoint."""
+"""``params``: convert and describe parameter files, named by path or by the stem of a
+checkpoint.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
-from graphshare.arguments import Natural, NotNegative
+from graphshare.arguments import Natural, Seconds
 from graphshare.checkpoint.load import (
     Names,
     StrPath,
     as_checkpoint,
     as_names,
-    find_both_params,
     find_params,
+    index_params,
     name_by_stem,
 )
 from graphshare.errors import Fault, UsageError
@@ -19,6 +22,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inputs_as_outputs
 from graphshare.formats.model_format import Operation, require
 from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
+from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import (
     Conversion,
     choose_cast,
@@ -26,9 +30,21 @@ from graphshare.formats.params.convert import (
     plan_conversion,
     stage_params,
 )
-from graphshare.formats.params.diff import ParameterDiff, diff_parameters, pair_records
 from graphshare.formats.params.format import WriteOptions, choose_format, find_format, read_index
-from graphshare.formats.params.records import select_keys
+from graphshare.formats.params.lookup import find_equal_arrays
+from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
+from graphshare.formats.params.records import ParameterFile, Record, format_record, select_keys
+from graphshare.inspection.params import (
+    ArrayDetails,
+    ArrayStatistics,
+    ListedRecord,
+    ParameterDetails,
+    ParameterListing,
+    ParameterStatistics,
+)
+from graphshare.progress import task
+from graphshare.resources import resource_limits
+from graphshare.text.format import format_count
 from graphshare.text.names import split_key
 
 
@@ -118,47 +134,146 @@ def convert(
     return describe_conversion(file, plan, target, format_, options, cast)
 
 
-def diff_params(
-    left: StrPath,
-    right: StrPath,
-    *,
-    epoch: Natural | None = None,
-    extra_prefix: str = "",
-    select: Names = (),
-    leave_out: Names = (),
-    atol: NotNegative = 0.0,
-    rtol: NotNegative = 0.0,
-    across_dtypes: bool = False,
-) -> ParameterDiff:
-    """Compare two parameter files, given by path or stem, and return their differences.
+def list_params(path: StrPath, *, epoch: Natural | None = None) -> ParameterListing:
+    """Return the records of a parameter file, with remarks; no array is read.
 
-    Names of the second file begin with ``extra_prefix``, names of the first do not. ``epoch`` chooses the file of a
-    stem that has several, on both sides. ``select`` limits the comparison to names that these patterns match in one of
-    the files, ``leave_out`` to names that its patterns match in neither. With ``across_dtypes`` floating-point arrays
-    of different dtypes are compared by value, and count as equal up to the rounding of the less precise dtype;
-    ``across`` of the result counts them. Otherwise different dtypes are a difference.
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has
+    several.
 
     Raises:
-        InputError: a file cannot be read.
-        UsageError: a stem has several parameter files, or neither is a stem and ``epoch`` is given.
-        RefusedError: a pattern matches nothing in either file.
+        InputError: the file cannot be read.
+        UsageError: a stem has several parameter files.
     """
-    paths = zip(find_both_params(left, right, epoch=epoch), (left, right), strict=True)
-    one, other = (name_by_stem(read_index(path), source) for path, source in paths)
-    keys, keys_there = (
-        [record.key for record in file.records if record.key is not None] for file in (one, other)
+    file = index_params(path, epoch=epoch)
+    return ParameterListing(
+        path=file.shown_path,
+        format=file.format,
+        size=file.size,
+        named=file.named,
+        arrays=tuple(_list_record(record) for record in file.records),
+        # A tied record has its bytes in another record; sparse arrays have their indices in parts.
+        data_size=sum(
+            r.data_size + sum(part.size for part in r.parts)
+            for r in file.records
+            if r.tied_to is None
+        ),
+        remarks=tuple(_remarks(file)),
     )
 
-    def match(patterns: Names, option: str) -> set[str]:
-        there = [*keys, *keys_there]
-        return {
-            k
-            for file in (one, other)
-            for k in select_keys(file, as_names(patterns), option=option, others=there)
-        }
 
-    chosen = match(select, "`select`") if select else None
-    left_out = match(leave_out, "`leave_out`") if leave_out else ()
-    names = {split_key(key)[1]: (extra_prefix + split_key(key)[1],) for key in keys}
-    pairs = pair_records(one, other, names, chosen=chosen, left_out=left_out)
-    return diff_parameters(one, other, pairs, atol=atol, rtol=rtol, across_dtypes=across_dtypes)
+def _list_record(record: Record) -> ListedRecord:
+    kind, name = ("", None) if record.key is None else split_key(record.key)
+    return ListedRecord(
+        record.key,
+        kind,
+        name,
+        record.shape,
+        record.dtype,
+        record.storage,
+        record.layout,
+        record.size,
+    )
+
+
+def _remarks(file: ParameterFile) -> Iterator[Fault]:
+    """Yield peculiarities that break or surprise readers."""
+    if file.trailing:
+        yield Fault(
+            f"has {format_count(file.trailing, 'byte')} after the last name; MXNet ignores them, a rewrite drops them",
+            where=file.path,
+        )
+    seen: set[str] = set()
+    for number, record in enumerate(file.records):
+        place = format_record(record.key, number)
+        if record.key is not None and record.key in seen:
+            yield Fault(
+                "has the name of an earlier record; MXNet keeps the last",
+                where=file.path,
+                path=place,
+            )
+        if record.key is not None:
+            seen.add(record.key)
+        if record.shape is None:
+            yield Fault("was never filled: it has no array", where=file.path, path=place)
+        if file.format == "params" and record.dtype in UNLOADABLE_DTYPES:
+            yield Fault(
+                f"is {record.dtype}, which MXNet 1.9.1 does not load", where=file.path, path=place
+            )
+
+
+def show_params(
+    path: StrPath, *, select: Names = (), leave_out: Names = (), epoch: Natural | None = None
+) -> ParameterDetails:
+    """Return the arrays of the file, and say which are equal; arrays are read in pieces.
+
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has
+    several. ``select`` limits the arrays to names that these patterns match; ``leave_out`` excludes
+    names that its patterns match.
+
+    Raises:
+        InputError: the file cannot be read.
+        UsageError: a stem has several parameter files.
+        RefusedError: a pattern matches nothing.
+    """
+    file = index_params(path, epoch=epoch)
+    records = _select_records(file, select, leave_out)
+    equal = {key: kept for kept, others in find_equal_arrays(file, records) for key in others}
+    arrays = tuple(_describe_array(record, equal) for record in records)
+    repeated = sum(array.size for array in arrays if array.equal_to is not None)
+    return ParameterDetails(
+        file.shown_path,
+        file.format,
+        arrays,
+        sum(a.size for a in arrays if a.tied_to is None),
+        repeated,
+    )
+
+
+def _select_records(file: ParameterFile, select: Names, leave_out: Names) -> list[Record]:
+    chosen = select_keys(file, as_names(select), leave_out=as_names(leave_out))
+    return [record for record in file.records if record.key in chosen or not (select or leave_out)]
+
+
+def _describe_array(record: Record, equal: dict[str, str]) -> ArrayDetails:
+    size = record.data_size + sum(part.size for part in record.parts)
+    twin = equal.get(record.key or "") if record.tied_to is None else None
+    return ArrayDetails(record.key, record.shape, record.dtype, record.storage, record.layout, record.data_offset, size,
+                      record.tied_to, twin)  # fmt: skip
+
+
+def measure_params(
+    path: StrPath,
+    *,
+    select: Names = (),
+    leave_out: Names = (),
+    epoch: Natural | None = None,
+    time_limit: Seconds | None = None,
+) -> ParameterStatistics:
+    """Return the statistics of each array of the file; arrays are read in pieces.
+
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has
+    several. ``select`` limits the arrays to names that these patterns match; ``leave_out`` excludes
+    names that its patterns match. Work ends with an error after ``time_limit`` seconds.
+
+    Raises:
+        InputError: the file cannot be read.
+        UsageError: a stem has several parameter files.
+        RefusedError: a pattern matches nothing; ``time_limit`` has passed.
+    """
+    # Start-up: `show` needs no numpy
+    from graphshare.formats.params.statistics import measure_array
+
+    with resource_limits(None, time_limit):
+        file = index_params(path, epoch=epoch)
+        records = _select_records(file, select, leave_out)
+        arrays = []
+        with (
+            ArrayReader(file) as reader,
+            task("measuring", sum(r.data_size for r in records), "B") as advance,
+        ):
+            for record in records:
+                numbers = None if record.shape is None else measure_array(reader, record, advance)
+                arrays.append(
+                    ArrayStatistics(record.key, record.shape, record.dtype, record.storage, numbers)
+                )
+    return ParameterStatistics(file.shown_path, file.format, tuple(arrays))

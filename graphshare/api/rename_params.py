@@ -65,7 +65,7 @@ def rename_params(
         RefusedError: no name would change, or two arrays would get one name; all are listed.
         OutputError: the target cannot be written; it is left unchanged.
     """
-    from graphshare.rewrite.rename import rename  # start-up: the other functions need no rewrite
+    from graphshare.api.rename import rename  # start-up: the other functions need no rewrite
 
     path = find_params(source, epoch=epoch)
     target = place_output(os.fspath(target), base_name(path)) if target is not None else ""

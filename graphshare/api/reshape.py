@@ -251,12 +251,20 @@ def _prove(
     tolerance: float | None,
 ) -> SizesProof:
     # Start-up: as above
-    from graphshare.verification.free_sizes import SizesProof, prove_fixed, prove_sizes
+    from graphshare.api.compare import compare
+    from graphshare.verification.free_sizes import (
+        SizesProof,
+        judge_witness,
+        prove_fixed,
+        prove_sizes,
+    )
 
     fixed, freed, result = stages
     if rewrite is None:
         return SizesProof(fixed=prove_fixed(result, source, options))
-    proof = prove_sizes(freed, rewrite, fixed, witness, options, tolerance)
+    proof = prove_sizes(freed, rewrite, fixed, options, tolerance)
+    verdicts = tuple((path, judge_witness(path, compare(freed, path))) for path in witness)
+    proof = msgspec.structs.replace(proof, witnesses=verdicts)
     for model, other in ((fixed, source), (result, freed)):
         if model is not other:
             proof = msgspec.structs.replace(proof, fixed=prove_fixed(model, other, options))

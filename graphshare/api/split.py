@@ -9,20 +9,26 @@ from math import prod
 import msgspec
 
 from graphshare.analysis.name_lists import internals, output_name
+from graphshare.api.diff import diff
 from graphshare.api.group import group
 from graphshare.api.stated_types import find_untyped, parse_types, refuse_types, state_untyped
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs
-from graphshare.differences.diff import diff
 from graphshare.errors import BUG, Fault, SelfCheckError, UsageError, locate_refusals
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ITEM_SIZES
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.split import Crossing, GraphParts, extract_parts, split_at, split_evenly
+from graphshare.rewrite.extract_graph import extract_entries
+from graphshare.rewrite.split_graph import (
+    Crossing,
+    GraphParts,
+    extract_parts,
+    split_at,
+    split_evenly,
+)
 from graphshare.text.summary import ShortRepr
 
 

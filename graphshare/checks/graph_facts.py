@@ -18,7 +18,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import canonical, find_signature
 from graphshare.ops.signature import AttributeFault
 from graphshare.reports.model import Steps
-from graphshare.rewrite.upgrade import WRITES_VERSION, list_refused_keys
+from graphshare.rewrite.upgrade_graph import WRITES_VERSION, list_refused_keys
 
 #: Keys that MXNet sets aside before it parses the attributes of an older file.
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")

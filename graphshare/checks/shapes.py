@@ -16,7 +16,7 @@ from graphshare.checks.graph_facts import (
 from graphshare.errors import Fault, GraphshareError
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 
 if TYPE_CHECKING:
     from graphshare.ops.inference import Inference
@@ -62,7 +62,7 @@ class Shapes:
         graph = self._context.graph
         is_old = graph.version is None or graph.version < _STABLE_SINCE
         try:
-            return upgrade(graph, keep_amp_cast=True).graph if is_old else graph
+            return upgrade_graph(graph, keep_amp_cast=True).graph if is_old else graph
         except GraphshareError:
             return None
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.arguments import Positive
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.prepare.variable_values import as_array
 from graphshare.files.open_source import open_source
@@ -37,24 +36,12 @@ class Ranking(msgspec.Struct, frozen=True):
     classes: tuple[ClassScore, ...]
 
 
-def rank_classes(
-    outputs: Mapping[str, Any],
-    top: Positive = 5,
-    *,
-    labels: str | os.PathLike[str] | Sequence[str] | None = None,
-    images: Sequence[str] = (),
-) -> list[Ranking]:
-    """Return the ``top`` classes of each sample in each of ``outputs`` (N, classes) or (N, classes,
-    1, 1); ties by number.
-
-    ``labels`` are the names of the classes, or a file with one per line; outputs with another
-    number of classes are left out then. ``images`` are the files of the samples.
+def select_scores(outputs: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, Array]:
+    """Return the outputs that are scores, as (N, classes); one for each of ``names``, if given.
 
     Raises:
-        RefusedError: no output has that form, or as many classes as there are labels.
-        InputError: the file of labels cannot be read.
+        RefusedError: no output has that form.
     """
-    names = read_labels(labels) if isinstance(labels, (str, os.PathLike)) else labels
     outputs = {
         name: widen(x) if isinstance(x, np.ndarray) else x
         for name, x in outputs.items()
@@ -70,16 +57,7 @@ def rank_classes(
     }
     if not fitting:
         raise _refuse_outputs(outputs, names)
-    return [
-        Ranking(
-            name,
-            number,
-            images[number] if len(images) == len(rows) else None,
-            _best(row, top, names),
-        )
-        for name, rows in fitting.items()
-        for number, row in enumerate(rows)
-    ]
+    return fitting
 
 
 def _refuse_outputs(outputs: Mapping[str, Any], names: Sequence[str] | None) -> RefusedError:
@@ -140,7 +118,8 @@ def _as_rows(array: Array) -> Array | None:
     return array.reshape(array.shape[:2]) if is_row else None
 
 
-def _best(row: Array, top: int, names: Sequence[str] | None) -> tuple[ClassScore, ...]:
+def find_best(row: Array, top: int, names: Sequence[str] | None) -> tuple[ClassScore, ...]:
+    """Return the ``top`` classes of a row of scores, best first."""
     # A stable sort of negated scores keeps equal ones by number, and NaN comes last.
     order = np.argsort(-row.astype(np.float64), kind="stable")[:top]
     return tuple(

@@ -5,23 +5,21 @@ One model is in memory at a time.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import msgspec
 
 from graphshare.analysis.roles import assign_roles
-from graphshare.checkpoint.folder import ModelFiles, Sieve, find_models
-from graphshare.checkpoint.load import Names, StrPath, as_names, load
+from graphshare.checkpoint.folder import ModelFiles
+from graphshare.checkpoint.load import load
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, GraphshareError
 from graphshare.formats.facets import Content
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile
-from graphshare.inspection.checkpoint import inspect_checkpoint
 from graphshare.inspection.graph import list_facts
 from graphshare.progress import item_progress
 from graphshare.text.names import split_key
@@ -53,44 +51,8 @@ class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
     remarks: tuple[str, ...] = ()
 
 
-def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFacts]:
-    """Inspect every model below ``folder`` with its newest parameters, and every checkpoint folder
-    by its headers.
-
-    One model is in memory at a time. A model that cannot be read is among the results, with its
-    faults. ``exclude`` are globs of files to skip.
-
-    Raises:
-        InputError: there is no model; folders cannot be read.
-    """
-    return inspect_models(
-        find_models(os.fspath(folder), Sieve(as_names(exclude)), checkpoints=True)
-    )
-
-
-def inspect_models(models: list[ModelFiles]) -> Iterator[ModelFacts]:
-    """Yield the facts of each model, in order; one that cannot be read has faults."""
-    for files in item_progress(models, "inspecting", "models"):
-        yield _inspect_model(files) if files.graph else _inspect_shards(files.path)
-
-
-def _inspect_shards(folder: str) -> ModelFacts:
-    try:
-        checkpoint = inspect_checkpoint(folder)
-    except GraphshareError as error:
-        return ModelFacts(redact(folder), None, (), faults=error.faults)
-    return ModelFacts(
-        checkpoint.folder,
-        None,
-        (),
-        generation=checkpoint.generation,
-        parameters=checkpoint.tensors,
-        numbers=checkpoint.numbers,
-        remarks=tuple(map(str, checkpoint.remarks)),
-    )
-
-
-def _inspect_model(files: ModelFiles) -> ModelFacts:
+def inspect_model(files: ModelFiles) -> ModelFacts:
+    """Return the facts of a model with its newest parameters; one that cannot be read has faults."""
     params = files.newest or None
     facts = ModelFacts(redact(files.graph), params and redact(params), tuple(files.params))
     try:
@@ -152,18 +114,6 @@ class SharedWeights(ShortRepr, msgspec.Struct, frozen=True):
     weights: int
     distinct: int
     left: tuple[str, ...]
-
-
-def inspect_shared(folder: StrPath, *, exclude: Names = ()) -> SharedWeights:
-    """Find arrays of equal bytes in the ONNX models below ``folder``, and the bytes that a pool
-    would save.
-
-    All weights are read. ``exclude`` are globs of files to skip.
-
-    Raises:
-        InputError: there is no model; folders cannot be read.
-    """
-    return find_shared(find_models(os.fspath(folder), Sieve(as_names(exclude))))
 
 
 def find_shared(models: list[ModelFiles]) -> SharedWeights:

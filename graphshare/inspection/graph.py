@@ -10,19 +10,7 @@ import msgspec
 
 from graphshare.analysis.name_lists import NameLists, list_implied_variables
 from graphshare.analysis.roles import Role, assign_implied_role, assign_roles
-from graphshare.checkpoint.load import (
-    Model,
-    Names,
-    Shapes,
-    as_checkpoint,
-    as_names,
-    as_shapes,
-    check_roles,
-    find_roles,
-)
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import RefusedError, locate_refusals
-from graphshare.formats.model_format import Operation, find_format, require
+from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.text.format import format_names
@@ -165,75 +153,3 @@ def _pair_with_roles(
     return [
         (v.name, roles[v.node] if v.node is not None else implied[v.name]) for v in lists.variables
     ]
-
-
-def inspect(
-    model: Model, *, shapes: Shapes | None = None, as_input: Names = (), as_parameter: Names = ()
-) -> Inspection:
-    """List arguments, states, outputs, operators and roles; the lists are MXNet's own, in MXNet's
-    order.
-
-    With ``shapes``, ``shaped`` has the shape of every output, layers, parameter counts and
-    multiply-adds, as far as they follow from ``shapes``, the parameter file and the graph's own
-    annotations. With empty ``shapes`` only the files count; the batch is then 1 if it is the only
-    unknown. For an ONNX model ``shaped`` has the shapes that the file states or ONNX infers.
-
-    Raises:
-        RefusedError: the parameter file's records have no names; a name in ``shapes`` is not a
-            variable; ``shapes`` contradict the files or each other.
-    """
-    source = as_checkpoint(model)
-    with locate_refusals(source):
-        roles = find_roles(source, as_input, as_parameter)
-    facts = list_facts(source.graph, roles)
-    if shapes or (shapes is not None and find_format(source.graph).types.are_stated):
-        return msgspec.structs.replace(
-            facts, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter)
-        )
-    declared = any("__shape__" in node.attrs for node in source.graph.variables())
-    if shapes is None or not (declared or source.parameter_file is not None):
-        return facts  # without any shape there is nothing to infer, so numpy is not imported
-    try:
-        shaped = _infer_shapes(
-            source, {}, as_names(as_input), as_names(as_parameter), one_sample=True
-        )
-    except RefusedError as error:
-        return msgspec.structs.replace(facts, contradiction=str(error.faults[0]))
-    return msgspec.structs.replace(facts, shaped=shaped)
-
-
-def infer_shapes(
-    model: Model, shapes: Shapes, *, as_input: Names = (), as_parameter: Names = ()
-) -> Shaped:
-    """Infer the shape and dtype of every output, and count parameters and multiply-adds by layer
-    and operator.
-
-    Raises:
-        RefusedError: a name is not a variable; shapes contradict each other; the model's operators
-            are unknown.
-    """
-    return _infer_shapes(as_checkpoint(model), shapes, as_names(as_input), as_names(as_parameter))
-
-
-def _infer_shapes(
-    source: Checkpoint,
-    shapes: Shapes,
-    as_input: tuple[str, ...],
-    as_parameter: tuple[str, ...],
-    *,
-    one_sample: bool = False,
-) -> Shaped:
-    from graphshare.execute.prepare.shape_report import shape_graph  # start-up: imports numpy
-
-    if shapes:
-        require(source.graph, Operation.SHAPES, what="`shapes`", where=source.where)
-    with locate_refusals(source):
-        check_roles(source.graph.variables(), as_input, as_parameter)
-        return shape_graph(
-            source.graph,
-            as_shapes(shapes, source.graph),
-            params=source.parameter_file,
-            as_input=as_input,
-            as_parameter=as_parameter,
-            one_sample=one_sample,
-        )

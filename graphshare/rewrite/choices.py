@@ -24,7 +24,7 @@ Choice = tuple[Mode, str]
 
 
 class BranchOptions(msgspec.Struct, frozen=True):
-    """The branch options of :func:`graphshare.rewrite.duplicate.duplicate`, with the same names and
+    """The branch options of :func:`graphshare.api.duplicate.duplicate`, with the same names and
     defaults.
     """
 

@@ -23,7 +23,6 @@ from graphshare.onnx_ops.size_nodes import take_shapes
 from graphshare.ops.kernel import Array
 from graphshare.rewrite.free_sizes import FreedGraph
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.compare import compare
 from graphshare.verification.comparison import (
     Tolerance,
     compare_values,
@@ -32,7 +31,7 @@ from graphshare.verification.comparison import (
 )
 from graphshare.verification.flow import ProofOptions, make_options
 from graphshare.verification.inputs import choose_own
-from graphshare.verification.report import describe_difference
+from graphshare.verification.report import Report, describe_difference
 from graphshare.verification.whole_model import list_changed
 
 _SAMPLES = 5  # enough for batches of three other sizes
@@ -66,26 +65,25 @@ def prove_sizes(
     freed: Checkpoint,
     rewrite: FreedGraph,
     source: Checkpoint,
-    witness: Sequence[str] = (),
     options: ProofOptions | None = None,
     tolerance: float | None = None,
 ) -> SizesProof:
-    """Compare ``freed``, a model with free sizes, with its source and the models in ``witness``.
+    """Compare ``freed``, a model with free sizes, with its source.
 
     Raises:
         UsageError: onnxruntime is not installed.
         DisprovedError: a value differs, or the model cannot be computed.
     """
     inputs = options or make_options(None, None, ())
-    proof = _Trial(freed, rewrite, source, inputs, tolerate_export(tolerance)).prove()
-    return msgspec.structs.replace(
-        proof, witnesses=tuple((path, _ask_witness(freed, path)) for path in witness)
-    )
+    return _Trial(freed, rewrite, source, inputs, tolerate_export(tolerance)).prove()
 
 
-def _ask_witness(freed: Checkpoint, path: str) -> str:
-    """Compare with the network at other sizes; return the verdict. Raises DisprovedError."""
-    report = compare(freed, path)
+def judge_witness(path: str, report: Report) -> str:
+    """Return the verdict of a comparison with the network at other sizes, the file ``path``.
+
+    Raises:
+        DisprovedError: the file differs.
+    """
     if report.outcome != "equal":
         reason = report.verdict
         for _, stage in report.list_stages("fails"):

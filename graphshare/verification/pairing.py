@@ -30,7 +30,7 @@ from graphshare.ir.rebuild import relink_all
 from graphshare.ir.terms import Facts, Place, TermTable
 from graphshare.ir.walk import own_inputs, post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import TITLES
 
@@ -155,7 +155,7 @@ def upgrade_model(
     left_out = sum(1 for _ in list_implied_variables(part))
     if left_out:  # an operator without a kernel prevented the upgrade
         implied = left_out
-        part = upgrade(part, keep_amp_cast=True).graph
+        part = upgrade_graph(part, keep_amp_cast=True).graph
     notes.update(dict.fromkeys(describe_upgrade(implied)))
     return msgspec.structs.replace(model, graph=part), dict(zip(wanted, part.heads, strict=True))
 

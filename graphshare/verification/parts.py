@@ -18,7 +18,7 @@ from graphshare.formats.params import narrow_dtypes
 from graphshare.ir.graph import Entry, Node, Rewrite
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
-from graphshare.rewrite.extract import extract_entries
+from graphshare.rewrite.extract_graph import extract_entries
 
 Values = Mapping[Place, Array]
 Compute = Callable[[Values], list[Any]]

@@ -16,10 +16,10 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.backends.backend import ChosenEngine
+from graphshare.execute.outputs import is_recordable
 from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.prepare import Prepared, Request, prepare
-from graphshare.execute.run import is_recordable
 from graphshare.files.paths import is_folder, list_names
 from graphshare.formats.model_names import ARRAY_ENDINGS
 from graphshare.formats.params.array_files import read_arrays

@@ -24,8 +24,8 @@ from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.save import input_files, save
 from graphshare.errors import Fault, GraphshareError, RefusedError
+from graphshare.execute.outputs import is_recordable
 from graphshare.execute.prepare.prepare import unique_names
-from graphshare.execute.run import is_recordable
 from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links, refusing_links
 from graphshare.files.leftovers import list_temporaries
 from graphshare.files.paths import UsedFile, is_folder, join, list_names, refuse_inputs_as_outputs

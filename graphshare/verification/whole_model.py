@@ -16,7 +16,7 @@ from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry
 from graphshare.resources import is_chosen_limit
-from graphshare.rewrite.fold.fold import Folding, FoldingProof
+from graphshare.rewrite.folding.fold_graph import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import (
     EXACT,

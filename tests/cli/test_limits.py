@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import graphshare as gs
+from graphshare.api.params import measure_params
 from graphshare.errors import RefusedError, UsageError
 from graphshare.execute.prepare.variable_values import draw_input, draw_parameter
 from graphshare.formats.params.npz import encode_npy_header
-from graphshare.inspection.params import measure_params
 from graphshare.ir.graph import Node
 from graphshare.resources import _free_in_machine, available_memory, parse_size
 from tests import params_bytes

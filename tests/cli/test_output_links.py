@@ -265,7 +265,7 @@ def test_a_fix_follows_no_link_that_comes_while_it_runs(
 
     for path in (folder / "models").rglob("*.json"):
         path.write_text(faulty)
-    monkeypatch.setattr("graphshare.checks.check.refuse_links", look)
+    monkeypatch.setattr("graphshare.checks.check_files.refuse_links", look)
     monkeypatch.chdir(folder)
     run = in_process("check", "models", "--fix", "--isolated")
     assert "models/lenet-symbol.json: is a link, which is not followed" in run.stderr.decode()

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphshare.api.params import list_params, show_params
 from graphshare.files.schema import find_violations
-from graphshare.inspection.params import list_params, show_params
 from tests import params_bytes
 from tests.cli.test_terminal import at_terminal
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused

@@ -13,8 +13,8 @@ import pytest
 
 from graphshare.cli.commands import run as run_command
 from graphshare.execute.classes import ClassScore, Ranking
-from graphshare.execute.run import NodeCost, OperatorCost, Profile
-from graphshare.execute.train.train import LossHistory
+from graphshare.execute.outputs import NodeCost, OperatorCost, Profile
+from graphshare.execute.train.run_training import LossHistory
 from graphshare.files.schema import find_violations
 from tests import params_bytes
 from tests.processes import (

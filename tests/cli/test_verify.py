@@ -378,7 +378,7 @@ def test_a_result_that_cannot_be_verified_is_not_written(tmp_path: Path) -> None
 def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path) -> None:
     """A failed verdict is planted: a sound transform cannot be made to give one from outside."""
     code = (
-        "import sys, graphshare.verification.verify as verification; from graphshare.cli.main import run\n"
+        "import sys, graphshare.api.verify as verification; from graphshare.cli.main import run\n"
         "def broken(*sides, **options):\n"
         "    from graphshare.verification.report import Report, BranchReport, Stage\n"
         "    return Report((BranchReport('', 'sha-', (Stage('values', 'fails', '1 difference', ('planted',)),)),))\n"

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from graphshare.api.export import export
+from graphshare.api.run import run
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
 from graphshare.execute.engines.engine import Compiled, GraphPart
@@ -23,7 +24,6 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnxruntime_engine import OnnxPart, OnnxRuntime, translate_part
 from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.prepare import Request, prepare
-from graphshare.execute.run import run
 from graphshare.formats.params.format import read_index
 from graphshare.text.names import split_key
 from tests.corpus.test_forward import (

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from graphshare.analysis.name_lists import internals
+from graphshare.api.run import run
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.execute.plan import UnsupportedError, missing_kernels
-from graphshare.execute.run import run
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.format import read_index
 from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.inference import infer
 from graphshare.ops.registry import canonical
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 from graphshare.text.names import split_key
 from tests.corpus.tails import ORDERING, difference_of_sets
 from tests.corpus.values import parameter
@@ -226,7 +226,7 @@ def test_inferred_shapes(stem: str, corpus: Path) -> None:
     and all follow that can.
     """
     meta = recorded(corpus, stem)
-    graph = upgrade(graph_of(corpus, stem)).graph
+    graph = upgrade_graph(graph_of(corpus, stem)).graph
     nodes = post_order(entry.node for entry in graph.heads)
     given = {
         n: meta["arg_shapes"][n.name]

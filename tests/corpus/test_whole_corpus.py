@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from graphshare.api.duplicate import duplicate
+from graphshare.api.inspect import inspect
 from graphshare.errors import GraphshareError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.format import read_index
-from graphshare.inspection.graph import inspect
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate import duplicate
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 from tests.surroundings import pick_everyday
 
 pytestmark = pytest.mark.corpus
@@ -93,12 +93,12 @@ def walk_graph(
             if getattr(found, name) != answers[name]:
                 wrong.append(f"lists other {name}")
         counts["graphs listed as MXNet lists them"] += not wrong
-        if written(upgrade(graph).graph) != recorded.read_bytes():
+        if written(upgrade_graph(graph).graph) != recorded.read_bytes():
             wrong.append("is not upgraded to MXNet's bytes")
         counts["graphs upgraded to MXNet's bytes"] += not wrong
     else:
         try:
-            upgrade(graph)
+            upgrade_graph(graph)
             wrong.append("is upgraded although MXNet refuses it")
         except GraphshareError as error:
             counts["graphs refused by upgrade as by MXNet"] += 1

@@ -10,9 +10,9 @@ import onnx
 import pytest
 
 from graphshare.api.export import export
+from graphshare.api.run import run
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
-from graphshare.execute.run import run
 from graphshare.formats.mxnet.symbol import read_symbol
 from tests.elementwise import describe_mismatch
 from tests.export.judge import export_graph, run_onnx

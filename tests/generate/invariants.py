@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
@@ -16,10 +17,9 @@ from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph
 from graphshare.ops.inference import infer
 from graphshare.ops.normalization.signature import BARRIER_KEYS
-from graphshare.rewrite.duplicate import duplicate
-from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.rename import plan_rename
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.extract_graph import extract_entries
+from graphshare.rewrite.rename_nodes import plan_rename
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 from tests.generate.grow import Model
 from tests.validate import validate
 
@@ -28,16 +28,18 @@ PREFIX = "x-"
 
 def check_file(model: Model) -> str | None:
     """A file that is read and written has equal bytes; an upgrade of an upgrade changes nothing."""
-    first = _text(upgrade(model.graph).graph)
+    first = _text(upgrade_graph(model.graph).graph)
     again = read_symbol(first)
     if _text(again) != first:
         return "reading and writing changes the file"
-    return None if _text(upgrade(again).graph) == first else "a second upgrade changes the file"
+    return (
+        None if _text(upgrade_graph(again).graph) == first else "a second upgrade changes the file"
+    )
 
 
 def check_rename(model: Model) -> str | None:
     """A prefix that is added and removed again leaves the file as it was, and the values as they were."""
-    graph = upgrade(
+    graph = upgrade_graph(
         model.graph, keep_amp_cast=True
     ).graph  # without its casts a graph computes something else
     renamed = plan_rename(graph, prefix=PREFIX).graph

@@ -10,7 +10,7 @@ import pytest
 
 from graphshare.cli import main
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.rewrite.group.join import Member, join
+from graphshare.rewrite.grouping.join import Member, join
 from tests.effort import ends
 from tests.processes import done, files_in, graphshare, refused, write_json
 from tests.surroundings import size_of_day

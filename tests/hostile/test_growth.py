@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from graphshare.api.inspect import inspect
 from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import run_rules
 from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.mxnet.places import LineIndex
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.inspection.graph import inspect
-from graphshare.rewrite.extract import extract_graph
+from graphshare.rewrite.extract_graph import extract_graph
 from graphshare.text.patterns import compile_pattern
 from tests.effort import grows_with, instructions
 from tests.surroundings import size_of_day

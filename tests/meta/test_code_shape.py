@@ -56,9 +56,9 @@ UPWARD = {
     "ir/walk.py": "import graphshare.formats.mxnet.layout",
     "files/paths.py": "import graphshare.formats.model_names",
     "formats/mxnet/symbol.py": "import graphshare.analysis.roles",
-    "rewrite/extract.py": "import graphshare.cli.console",
+    "rewrite/extract_graph.py": "import graphshare.cli.console",
     "analysis/roles.py": "import click",
-    "rewrite/rename.py": "import numpy",
+    "rewrite/rename_nodes.py": "import numpy",
     "inspection/graph.py": "import jsonschema",
 }
 """Imports that break a contract, each by the module that it is added to."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import graphshare
+from tests.surroundings import ROOT
 
 LIBRARY = """Bound Checkpoint DisprovedError Entry Fault Graph GraphshareError GraphvizError
 InputError Inputs Node OutputError RefusedError Resources Rewrite Rule Ruleset SchedulerError
@@ -71,6 +72,41 @@ def test_public_path_is_importable(module: str, name: str) -> None:
 
 def test_every_name_of_the_library_is_listed() -> None:
     assert sorted(graphshare.__all__) == sorted([*LIBRARY, "__version__"])
+
+
+LOWER = {
+    "load": "graphshare.checkpoint.load",
+    "save": "graphshare.checkpoint.save",
+    "overwriting": "graphshare.files.staged_file",
+}
+"""The functions that lower layers use, each with its home; every other function is in ``api``."""
+COMMANDS = {path.stem for path in (ROOT / "graphshare" / "cli" / "commands").glob("[!_]*.py")}
+
+
+def is_home(module: str, name: str) -> bool:
+    """Return whether a public function is where the rule of ``graphshare/api`` puts it."""
+    if name in LOWER:
+        return module == LOWER[name]
+    package, _, stem = module.rpartition(".")
+    return package == "graphshare.api" and stem in {name, *COMMANDS}
+
+
+def test_every_function_has_its_home_in_api() -> None:
+    functions = {name: getattr(graphshare, name) for name in LIBRARY if name[0].islower()}
+    homes = {name: inspect.unwrap(function).__module__ for name, function in functions.items()}
+    assert {name: home for name, home in homes.items() if not is_home(home, name)} == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("graphshare.verification.verify", "verify"),
+        ("graphshare.api.pictures", "draw_proof"),
+        ("graphshare.api.load", "load"),
+    ],
+)
+def test_a_wrong_home_is_found(module: str, name: str) -> None:
+    assert not is_home(module, name)
 
 
 def list_raised(owner: object, *, name: str) -> Iterator[tuple[str, str]]:

@@ -160,7 +160,7 @@ def test_only_the_modules_of_urls_open_connections_and_nothing_starts_a_program(
 QUOTING = {
     "shlex": {"text/markup.py"},
     # A page as a whole, in an attribute of a notebook's frame
-    "html.escape": {"text/markup.py", "drawing/draw.py"},
+    "html.escape": {"text/markup.py", "drawing/drawing.py"},
     "xml.sax.saxutils": {"reports/junit.py"},
 }
 """What writes a name into text of another language, and the modules that may: one for each language."""

@@ -456,7 +456,7 @@ def test_a_wrong_fold_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The proof is not blind, not even where the output is: one filter that is off by one part in a thousand shows."""
-    import graphshare.rewrite.fold.weights as weights
+    import graphshare.rewrite.folding.weights as weights
 
     def fold_wrongly(*arguments: Any) -> tuple[Any, Any]:
         arrays = dict(zip(("w", "w_bias"), correct(*arguments), strict=True))

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 import graphshare as gs
-from graphshare.differences.diff import Difference
+from graphshare.differences.difference import Difference
 from graphshare.execute.backends.confined_session import ConfinedSession
 from graphshare.execute.backends.session import SessionSettings
 from graphshare.verification.report import Report

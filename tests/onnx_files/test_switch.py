@@ -263,7 +263,7 @@ def test_a_changed_body_is_noticed(
 ) -> None:
     """The self-check compares each body with its graph."""
     from graphshare.errors import SelfCheckError
-    from graphshare.rewrite.group import switch
+    from graphshare.rewrite.grouping import switch
 
     enclose = switch._enclose
 

@@ -114,7 +114,7 @@ def test_a_trunk_and_its_head_are_the_model_again(
 
 def _bottleneck(graph: Any, names: list[str], part: float) -> str:
     """A unique output behind which nothing needs what is before it but through it, at about ``part`` of the graph."""
-    from graphshare.rewrite.extract import extract_graph
+    from graphshare.rewrite.extract_graph import extract_graph
 
     targets = list(dict.fromkeys(head.node.name for head in graph.heads))
     after = [name for name in names[int(len(names) * part) :] if names.count(name) == 1]

@@ -13,7 +13,7 @@ from graphshare.errors import GraphshareError, RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ops.registry import canonical, load_registered_signatures, lookup
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 from tests.oracle.conversation import Oracle
 from tests.oracle.mutations import HIDDEN, Json, mutated, mxnet_text
 from tests.oracle.test_signatures import FUSED, NEEDS_CODE, ONLY_IN_A_PROCESS, base
@@ -28,7 +28,7 @@ SOURCES = corpus_stems(lambda meta: meta["loads"] and meta["nodes"] < 150)
 def upgraded(text: str) -> str | None:
     """What graphshare writes, or None for a refusal."""
     try:
-        return b"".join(write_symbol(upgrade(read_symbol(text.encode())).graph)).decode()
+        return b"".join(write_symbol(upgrade_graph(read_symbol(text.encode())).graph)).decode()
     except GraphshareError:
         return None
 
@@ -108,4 +108,4 @@ def test_a_cast_without_an_input_is_refused() -> None:
         "attrs": {"mxnet_version": ["int", 10901]},
     }
     with pytest.raises(RefusedError, match="has no input 0"):
-        upgrade(read_symbol(json.dumps(graph).encode()))
+        upgrade_graph(read_symbol(json.dumps(graph).encode()))

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphshare.api.duplicate import duplicate
+from graphshare.api.inspect import inspect
 from graphshare.errors import GraphshareError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.inspection.graph import inspect, list_module_names
+from graphshare.inspection.graph import list_module_names
 from graphshare.ir.graph import Graph
 from graphshare.ops.registry import load_registered_signatures
-from graphshare.rewrite.duplicate import duplicate
-from graphshare.rewrite.extract import extract_graph
-from graphshare.rewrite.rename import plan_rename
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.extract_graph import extract_graph
+from graphshare.rewrite.rename_nodes import plan_rename
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 from tests.symbols import LAYOUTS, Document, document, operator, variable
 
 NAMES = sorted(load_registered_signatures())
@@ -66,7 +67,7 @@ COMMANDS: dict[str, Callable[[Graph], Any]] = {
     "upto": lambda graph: duplicate(graph, ["x-"], upto=["n0"]),
     "extract": lambda graph: extract_graph(graph, ["n0"], cuts=["v0"]),
     "rename": lambda graph: plan_rename(graph, prefix="x-"),
-    "upgrade": upgrade,
+    "upgrade": upgrade_graph,
 }
 
 

@@ -8,16 +8,16 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph
 from graphshare.ir.compare import check_isomorphic, compare_structure
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import reachable
 from graphshare.rewrite.batched_graph import find_batch, single_run
-from graphshare.rewrite.duplicate import duplicate
-from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.group.join import Member, find_collisions, join
-from graphshare.rewrite.rename import set_names
+from graphshare.rewrite.extract_graph import extract_entries
+from graphshare.rewrite.grouping.join import Member, find_collisions, join
+from graphshare.rewrite.rename_nodes import set_names
 from tests.property.documents import documents
 from tests.property.test_transform_properties import read, sound, written
 from tests.symbols import Document, Record, document, operator, variable

@@ -17,9 +17,9 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Kept
-from graphshare.rewrite.duplicate import add_branches
-from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.rename import plan_rename, rename_by_names
+from graphshare.rewrite.add_branches import add_branches
+from graphshare.rewrite.extract_graph import extract_entries
+from graphshare.rewrite.rename_nodes import plan_rename, rename_by_names
 from graphshare.rewrite.tie import tie, untie
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document, document, mxnet_text, operator, two_layers, variable

@@ -21,10 +21,10 @@ from graphshare.formats.mxnet.staging import check_written
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.rename import rename_by_names, rename_by_rules
+from graphshare.rewrite.rename_nodes import rename_by_names, rename_by_rules
 from graphshare.rewrite.rules.model import Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver
-from graphshare.rewrite.share import plan_share
+from graphshare.rewrite.share_parameters import plan_share
 from graphshare.rewrite.tie import plan_untie, tie
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document, mxnet_text

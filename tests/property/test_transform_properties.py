@@ -15,9 +15,9 @@ from graphshare.formats.mxnet.staging import check_written
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Graph, Rewrite
-from graphshare.rewrite.duplicate import add_branches
-from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.rename import plan_rename
+from graphshare.rewrite.add_branches import add_branches
+from graphshare.rewrite.extract_graph import extract_entries
+from graphshare.rewrite.rename_nodes import plan_rename
 from tests.property.documents import documents
 from tests.symbols import Document, mxnet_text
 from tests.validate import validate

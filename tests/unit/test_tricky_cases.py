@@ -57,8 +57,8 @@ from graphshare.formats.mxnet import staging
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate import add_branches
-from graphshare.rewrite.rename import plan_rename, set_names
+from graphshare.rewrite.add_branches import add_branches
+from graphshare.rewrite.rename_nodes import plan_rename, set_names
 from tests.processes import files_in
 from tests.symbols import Document, document, mxnet_text, operator, siamese, two_layers, variable
 

@@ -80,9 +80,10 @@ def find(context: CheckContext) -> Violations:
 
 def _find_repeats(context: CheckContext, records: dict[str, Record]) -> Iterator[tuple[int, str]]:
     """Yield the size and name of each repeated weight, and the name of the first one."""
-    from graphshare.rewrite.detect import detect  # start-up: it reads arrays and needs numpy
+    # Start-up: it reads arrays and needs numpy
+    from graphshare.rewrite.find_candidates import find_candidates
 
-    for candidates in detect(context.graph, params=context.params):
+    for candidates in find_candidates(context.graph, params=context.params):
         equal = [records[name] for name in candidates.names if candidates.why == "values"]
         # Initializers with the same place in an external file are tied already.
         places = {

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 import msgspec
 
+from graphshare.api.check import check_options
 from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.load import Shapes
 from graphshare.checkpoint.save import write_text
 from graphshare.checks.baseline import format_baseline
-from graphshare.checks.check import check_files, check_options
+from graphshare.checks.check_files import check_files
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.engine import RULES
 from graphshare.checks.fix import format_fix, plan_fixes

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.api.compare import compare
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import image_options, options, proof_options
@@ -15,7 +16,6 @@ from graphshare.cli.console import put_bytes
 from graphshare.cli.report import report_format
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.images.settings import ImageSettings
-from graphshare.verification.compare import compare
 from graphshare.verification.records import find_record
 
 EXAMPLES = {
@@ -140,7 +140,7 @@ def command(
         raise UsageError(
             Fault("--format html needs two models", hint="--format text compares with a record")
         )
-    from graphshare.api.pictures import draw_proof  # start-up: few proofs are drawn
+    from graphshare.api.draw_proof import draw_proof  # start-up: few proofs are drawn
 
     put_bytes(draw_proof(report, first, second).data)
     return proof_options.find_exit_code(report)

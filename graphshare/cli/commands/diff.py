@@ -8,7 +8,8 @@ from typing import Any
 import click
 import msgspec
 
-from graphshare.api.params import diff_params
+from graphshare.api.diff import diff
+from graphshare.api.diff_params import diff_params
 from graphshare.checkpoint.load import load_both
 from graphshare.cli import options
 from graphshare.cli.command import Command, option
@@ -21,7 +22,7 @@ from graphshare.differences.changes import (
     format_node,
     format_tie,
 )
-from graphshare.differences.diff import Difference, diff
+from graphshare.differences.difference import Difference
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.files.open_source import open_source
 from graphshare.formats.params.format import recognize_format
@@ -144,7 +145,8 @@ def command(
     difference = diff(left, right, **settings)
     format_ = format_ or default_format()
     if format_ == "html":
-        from graphshare.api.pictures import draw_difference  # start-up: few comparisons are drawn
+        # Start-up: few comparisons are drawn
+        from graphshare.api.draw_difference import draw_difference
 
         pairing = {key: settings[key] for key in ("prefixes", "map", "renames")}
         put_bytes(draw_difference(difference, left, right, **pairing).data)

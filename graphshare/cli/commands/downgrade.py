@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from graphshare.api.upgrade import downgrade
+from graphshare.api.downgrade import downgrade
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command, option

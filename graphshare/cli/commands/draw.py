@@ -7,13 +7,14 @@ from typing import Any, get_args
 
 import click
 
+from graphshare.api.draw import draw
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.save import input_files, place_result, write_stdout, write_text
 from graphshare.cli import options
 from graphshare.cli.command import Command, option
 from graphshare.cli.console import is_terminal, say
 from graphshare.cli.output import list_inputs
-from graphshare.drawing.draw import Direction, Language, Theme, draw
+from graphshare.drawing.drawing import Direction, Language, Theme
 from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import base_name, is_directory
 from graphshare.formats.model_names import find_stem_name

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import click
 from msgspec.structs import replace
 
+from graphshare.api.duplicate import duplicate
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command, option
@@ -15,7 +16,6 @@ from graphshare.cli.console import say
 from graphshare.cli.output import say_branches, write_result
 from graphshare.errors import DisprovedError, Fault, GraphshareError, MemoryLimitError
 from graphshare.rewrite.choices import ModeOrBatch
-from graphshare.rewrite.duplicate import duplicate
 
 
 class _KeepsOrder(Command):
@@ -159,9 +159,9 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
         DisprovedError: a branch differs; every difference is listed.
         GraphshareError: values of inputs are missing; `graphshare verify` accepts them.
     """
+    from graphshare.api.verify import verify  # start-up: imports numpy
     from graphshare.verification.findings import list_failures
     from graphshare.verification.inputs import Inputs
-    from graphshare.verification.verify import verify  # start-up: imports numpy
 
     inputs = Inputs(params_seed=0 if model.parameter_file is None else None)
     try:

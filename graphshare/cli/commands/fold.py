@@ -13,7 +13,7 @@ from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import format_name_list, say_written, write_result
-from graphshare.rewrite.fold.fold import Folding
+from graphshare.rewrite.folding.fold_graph import Folding
 from graphshare.text.format import format_count
 
 EXAMPLES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import msgspec
 
-from graphshare.api.upgrade import format as lay_out
-from graphshare.api.upgrade import layout_report
+from graphshare.api.format import format as lay_out
+from graphshare.api.format import layout_report
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.save import find_stale, resolve_outputs, write_outputs
 from graphshare.cli import options

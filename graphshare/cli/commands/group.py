@@ -17,10 +17,10 @@ from graphshare.cli.console import say
 from graphshare.cli.output import format_name_list, say_written, write_result
 from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import is_file
-from graphshare.rewrite.group.connections import name_output
-from graphshare.rewrite.group.join import Member
-from graphshare.rewrite.group.plan import Grouping, OnCollision
-from graphshare.rewrite.group.switch import Switching
+from graphshare.rewrite.grouping.connections import name_output
+from graphshare.rewrite.grouping.join import Member
+from graphshare.rewrite.grouping.plan import Grouping, OnCollision
+from graphshare.rewrite.grouping.switch import Switching
 from graphshare.text.format import escape_control, format_count
 
 EXAMPLES = {

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from graphshare.api.fingerprint import fingerprint
+from graphshare.api.inspect import inspect, inspect_checkpoint, inspect_models
 from graphshare.checkpoint.folder import ModelFiles, Sieve, find_named_models, is_folder_of_models
 from graphshare.checkpoint.load import Shapes, load
 from graphshare.checkpoint.model import Checkpoint
@@ -23,10 +25,8 @@ from graphshare.files.paths import note_read
 from graphshare.formats.model_format import find_format
 from graphshare.formats.model_names import find_stem
 from graphshare.formats.params.records import ParameterFile
-from graphshare.inspection.checkpoint import inspect_checkpoint
-from graphshare.inspection.fingerprint import fingerprint
-from graphshare.inspection.folder import ModelFacts, count_numbers, find_shared, inspect_models
-from graphshare.inspection.graph import Inspection, inspect, list_module_names
+from graphshare.inspection.folder import ModelFacts, count_numbers, find_shared
+from graphshare.inspection.graph import Inspection, list_module_names
 from graphshare.text.format import (
     format_bytes,
     format_count,

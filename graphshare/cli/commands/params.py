@@ -8,8 +8,9 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.api.diff_params import diff_params
 from graphshare.api.params import convert as convert_params
-from graphshare.api.params import diff_params
+from graphshare.api.params import list_params, measure_params, show_params
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup, option
 from graphshare.cli.console import is_terminal, put, put_colored, put_json, put_table, say
@@ -17,7 +18,7 @@ from graphshare.cli.report import format_parameter_diff
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
-from graphshare.inspection.params import ParameterListing, list_params, measure_params, show_params
+from graphshare.inspection.params import ParameterListing
 from graphshare.text.format import (
     escape_control,
     format_bytes,
@@ -358,8 +359,8 @@ def rename_(
     """
     # Start-up: the other commands read no rules
     from graphshare.api.rename_params import rename_params
+    from graphshare.api.rules import make_ruleset
     from graphshare.cli.output import warn
-    from graphshare.rewrite.rules.load import make_ruleset
     from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments
 
     own_rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]

@@ -9,6 +9,9 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.api.rank_classes import rank_classes
+from graphshare.api.run import run
+from graphshare.api.train import train
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
@@ -28,19 +31,18 @@ from graphshare.cli.console import (
 )
 from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
-from graphshare.execute.classes import Ranking, rank_classes, read_labels
-from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
-from graphshare.execute.run import (
+from graphshare.execute.classes import Ranking, read_labels
+from graphshare.execute.outputs import (
     Computed,
     OutputSummary,
     Profile,
     make_profile,
-    run,
     select_arrays,
     summarize,
 )
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
+from graphshare.execute.train.run_training import LossHistory, StepListener, Trained
 from graphshare.execute.train.sgd import Sgd
-from graphshare.execute.train.train import LossHistory, StepListener, Trained, train
 from graphshare.files.paths import is_directory
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings

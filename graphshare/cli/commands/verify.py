@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
+from graphshare.api.verify import verify
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options, proof_options
 from graphshare.cli.command import Command, option
 from graphshare.cli.report import report_format
 from graphshare.formats.images.settings import ImageSettings
-from graphshare.verification.verify import verify
 
 EXAMPLES = {
     "verify": [

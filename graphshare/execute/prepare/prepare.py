@@ -35,7 +35,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
-from graphshare.rewrite.upgrade import upgrade
+from graphshare.rewrite.upgrade_graph import upgrade_graph
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import unique_names as unique_names
 
@@ -67,7 +67,7 @@ class Prepared(msgspec.Struct, eq=False):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to compute a graph; the fields are arguments of :func:`graphshare.execute.run.run`.
+    """A request to compute a graph; the fields are arguments of :func:`graphshare.run`.
 
     ``draw`` states how to generate missing values. ``as_input`` names inputs that may look like
     parameters; ``where`` names the graph in messages, ``executor`` is from :func:`choose_executor`.
@@ -89,7 +89,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(
     graph: Graph, request: Request, feeds: Mapping[str, Any], shapes: Mapping[str, GivenShape]
 ) -> Prepared:
-    """Prepare ``graph`` for :func:`graphshare.execute.run.run`, with its arguments and errors."""
+    """Prepare ``graph`` for :func:`graphshare.run`, with its arguments and errors."""
     check_belongs(request.params, graph)
     heads = list(graph.heads)
     if request.targets:
@@ -194,7 +194,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
         return part, {}, 0
     try:
         # MXNet drops amp_cast only when it saves; a run computes it.
-        rewrite = upgrade(part, keep_amp_cast=True)
+        rewrite = upgrade_graph(part, keep_amp_cast=True)
     except RefusedError:
         # A graph that lacks nothing runs unchanged, even if MXNet would refuse it.
         if implied or find_unsupported_operators(nodes):

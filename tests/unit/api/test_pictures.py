@@ -15,8 +15,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.api.pictures import _list_marked, _list_texts, _mark_values
-from graphshare.drawing.draw import Drawing
+from graphshare.api.draw_difference import _list_marked, _list_texts
+from graphshare.api.draw_proof import _mark_values
+from graphshare.drawing.drawing import Drawing
 from graphshare.drawing.picture import AnnotatedGraph
 from graphshare.ir.graph import Entry, Graph, Node
 from tests.processes import ROOT, write_json

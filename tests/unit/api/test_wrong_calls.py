@@ -18,7 +18,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.differences.changes import GraphDiff
-from graphshare.differences.diff import Difference
+from graphshare.differences.difference import Difference
 from graphshare.reports.model import FindingsReport
 from graphshare.verification.report import Report
 from tests import pictures

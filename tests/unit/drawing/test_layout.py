@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import graphshare
-from graphshare.drawing.draw import draw
+from graphshare.api.draw import draw
+from graphshare.api.duplicate import duplicate
 from graphshare.drawing.layout.arrange import (
     MOST_POINTS,
     _find_ports,
@@ -41,7 +42,6 @@ from graphshare.drawing.layout.text_size import (
 )
 from graphshare.drawing.picture import Box, Line, Picture
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.rewrite.duplicate import duplicate
 from tests.processes import ROOT, write_json
 from tests.surroundings import pick_everyday
 from tests.symbols import Document, document, operator, variable

@@ -18,7 +18,7 @@ import graphshare as gs
 from graphshare.drawing.layout.arrange import _WIDEST_ROW
 from tests.processes import ROOT, write_json
 from tests.symbols import Document, document, operator, variable
-from tests.unit.drawing.test_draw import scoped
+from tests.unit.drawing.test_drawing import scoped
 from tests.unit.drawing.test_onnx_pictures import draw_nodes, flag, make_branches, value
 
 RECORDED = Path(__file__).with_name("recorded.txt")

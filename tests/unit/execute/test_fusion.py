@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from graphshare.execute.bind import fold_batch_norm
+from graphshare.execute.bound import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.execute.train.tape import Tape

@@ -12,8 +12,8 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph, run_plan
+from graphshare.execute.outputs import make_profile
 from graphshare.execute.plan import UnsupportedError, make_plan
-from graphshare.execute.run import make_profile
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops import registry

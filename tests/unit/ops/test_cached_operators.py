@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from graphshare.analysis.name_lists import NameLists, internals
-from graphshare.checks.check import check
+from graphshare.api.check import check
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.walk import reachable
 from graphshare.ops.registry import total_outputs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import RefusedError
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph
 from graphshare.rewrite.batched_graph import find_batch, single_run
-from graphshare.rewrite.duplicate import duplicate
 from tests.symbols import document, operator, siamese, variable
 from tests.unit.rewrite.graphs import heads, read, wiring
 from tests.validate import validate

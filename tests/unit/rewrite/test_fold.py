@@ -15,9 +15,9 @@ import graphshare as gs
 from graphshare.errors import DisprovedError, RefusedError, UsageError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.rewrite.fold import weights
-from graphshare.rewrite.fold.fold import Folded, _bias_names
-from graphshare.rewrite.fold.plan import find_foldable
+from graphshare.rewrite.folding import weights
+from graphshare.rewrite.folding.fold_graph import Folded, _bias_names
+from graphshare.rewrite.folding.plan import find_foldable
 from tests.symbols import Record, document, operator, variable
 
 NORM = {"eps": "0.01", "fix_gamma": "False"}

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import graphshare
-import graphshare.rewrite.group.plan as group_plan
+import graphshare.rewrite.grouping.plan as group_plan
 from graphshare.errors import RefusedError, SelfCheckError, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.open_source import open_source
@@ -25,7 +25,7 @@ from graphshare.formats.params.mxnet_params import FORMAT
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite import batch as batch_rewrite
-from graphshare.rewrite.group.join import Member, join
+from graphshare.rewrite.grouping.join import Member, join
 from tests import params_bytes as build
 from tests.processes import write_params
 from tests.symbols import document, mxnet_text, operator, siamese, variable

@@ -12,7 +12,7 @@ import pytest
 import graphshare as gs
 from graphshare.errors import DisprovedError, Fault, InputError, MemoryLimitError
 from graphshare.resources import resource_limits
-from graphshare.rewrite.fold.fold import Folded, Folding, FoldingProof
+from graphshare.rewrite.folding.fold_graph import Folded, Folding, FoldingProof
 from graphshare.verification.whole_model import BitComparison, compare_bits, prove_folding
 
 onnx = pytest.importorskip("onnx")

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from benchmarks import sources
+from graphshare.api.duplicate import duplicate
 from graphshare.errors import InputError
 from graphshare.formats.mxnet import document, staging
 from graphshare.formats.mxnet.format import MxnetLayout
@@ -20,8 +21,7 @@ from graphshare.formats.mxnet.staging import find_differences
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import progress_listener
-from graphshare.rewrite.duplicate import duplicate
-from graphshare.rewrite.rename import plan_rename
+from graphshare.rewrite.rename_nodes import plan_rename
 from tests import symbols
 from tests.listener import Recorder
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import graphshare
+from graphshare.api.diff_params import diff_params
 from graphshare.api.params import convert as convert_params
-from graphshare.api.params import diff_params
 from tests import params_bytes as build
 
 RANDOM = np.random.default_rng(0)

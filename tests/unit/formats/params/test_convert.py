@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from graphshare.api.params import convert as convert_params
+from graphshare.api.params import list_params
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.model_names import PARAMETER_FORMATS
@@ -19,7 +20,6 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record, stage_params
 from graphshare.formats.params.format import WriteOptions, find_format, read_index
 from graphshare.formats.params.records import Record
-from graphshare.inspection.params import list_params
 from tests import params_bytes as build
 
 FORMATS = tuple(name for name in PARAMETER_FORMATS if find_format(name).keeps_names)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphshare.api.diff_params import diff_params
 from graphshare.api.params import convert as convert_params
-from graphshare.api.params import diff_params
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import HeldBytes
 from graphshare.files.open_source import open_source

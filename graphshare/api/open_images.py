@@ -1,0 +1,57 @@
+"""``open_images``: image files as the value of an input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from graphshare.arguments import Positive
+from graphshare.files.paths import StrPath
+from graphshare.formats.images.images import Images, open_image_files
+from graphshare.formats.images.settings import make_settings
+
+
+def open_images(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    preset: str | None = None,
+    resize: Positive | tuple[Positive, Positive] | None = None,
+    crop: Positive | tuple[Positive, Positive] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    scale: float | None = None,
+    color: str | None = None,
+    layout: str | None = None,
+    interpolation: str | None = None,
+) -> Images:
+    """Open images, or folders of them, at ``paths`` as one batch: a value for ``feeds``, an array of float32 for numpy.
+
+    ``preset`` is the preparation of a model zoo (``gluoncv``, ``insightface``, ``mtcnn``...); other
+    options replace its values. An image is resized to ``resize``, the length of its shorter side or
+    (height, width), and cut at its centre to ``crop``, one length or (height, width). Pixels, from
+    0 to 255, become ``(pixel - mean) * scale / std``; ``scale`` is one number, ``mean`` and ``std``
+    are one, or one each for red, green and blue. ``color`` is ``rgb``, ``bgr`` or ``gray``,
+    ``layout`` is ``NCHW`` or ``NHWC``, ``interpolation`` is ``mxnet`` (bilinear as in
+    ``mx.image.imresize``) or a filter of Pillow.
+
+    Raises:
+        UsageError: an unknown preset, or values that do not make sense; all are listed.
+        InputError: files that are missing, damaged or no images; all are listed.
+        RefusedError: Pillow is not installed (the extra ``images``), or the images give different sizes.
+    """
+    options = {
+        "resize": resize if resize is None or isinstance(resize, int) else tuple(resize),
+        "crop": (crop, crop) if isinstance(crop, int) else None if crop is None else tuple(crop),
+        "mean": mean
+        if mean is None
+        else (mean,)
+        if isinstance(mean, (int, float))
+        else tuple(mean),
+        "std": std if std is None else (std,) if isinstance(std, (int, float)) else tuple(std),
+        "scale": scale,
+        "color": color,
+        "layout": layout,
+        "interpolation": interpolation,
+    }
+    files = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return open_image_files([os.fspath(path) for path in files], make_settings(preset, options))
