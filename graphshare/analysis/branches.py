@@ -156,7 +156,10 @@ def _pair_heads(
             # Names repeat: only one output may have this name, or this name and the same inputs.
             same = _keep_inputs(inner.get(name, []), entry, label)
             if len(same) != 1:
-                faults.append(Fault(f"output {own_name!r} has no counterpart {name!r}"))
+                longer = [label + name.removesuffix(head) for head in heads if name.endswith(head)]
+                hint = f"did you mean the prefix {longer[0]!r}?" if longer else ""
+                message = f"output {own_name!r} has no counterpart {name!r}"
+                faults.append(Fault(message, hint=hint))
                 continue
             (counterpart,) = same
             reaches_inside = True

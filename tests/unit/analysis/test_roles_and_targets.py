@@ -272,6 +272,10 @@ def test_branches_with_other_outputs_are_refused_with_every_name() -> None:
         "output 'q-b_output' has no counterpart 'p-b_output'",
         "output 'p-c_output' has no counterpart 'q-c_output'",
     ]
+    # A part of a prefix leaves the rest of it in the names.
+    with pytest.raises(RefusedError) as caught:
+        pair_by_prefix(read(document(nodes, [1, 3])), ["p"])
+    assert [fault.hint for fault in caught.value.faults] == ["did you mean the prefix 'p-'?", ""]
     for heads, prefixes, message in (
         ([1, 2], ["p-"], "no output begins with the prefix 'p-'"),
         ([3, 4], ["p-"], "there is only one branch"),
