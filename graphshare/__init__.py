@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from graphshare.api.reshape import reshape as reshape
     from graphshare.api.rules import check_rules as check_rules
     from graphshare.api.rules import explain as explain
-    from graphshare.api.rules import load_rules as load_rules
     from graphshare.api.run import run as run
     from graphshare.api.share import detect as detect
     from graphshare.api.share import share as share
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
     from graphshare.ir.graph import Node as Node
     from graphshare.ir.graph import Rewrite as Rewrite
     from graphshare.resources import Resources as Resources
+    from graphshare.rewrite.rules.load import load_rules as load_rules
     from graphshare.rewrite.rules.model import Rule as Rule
     from graphshare.rewrite.rules.model import Ruleset as Ruleset
     from graphshare.verification.comparison import Tolerance as Tolerance
@@ -117,7 +117,7 @@ _NAMES = {
     "api.rename": "rename",
     "api.rename_params": "rename_params",
     "api.reshape": "reshape",
-    "api.rules": "check_rules explain load_rules",
+    "api.rules": "check_rules explain",
     "api.run": "run",
     "api.share": "detect share",
     "api.split": "split",
@@ -137,6 +137,7 @@ _NAMES = {
     "fleet.records": "SchedulerError",
     "ir.graph": "Entry Graph Node Rewrite",
     "resources": "Resources",
+    "rewrite.rules.load": "load_rules",
     "rewrite.rules.model": "Rule Ruleset",
     "verification.comparison": "Tolerance",
     "verification.inputs": "Inputs",

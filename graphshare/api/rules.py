@@ -1,11 +1,10 @@
 """``rules explain`` and ``rules check``: which rule fired, step by step, and every fault of a table
-of rules; tables are loaded here.
+of rules.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -15,8 +14,8 @@ from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, locate_refusals
 from graphshare.ir.graph import Graph, Node
-from graphshare.rewrite.rules.load import read_rule_file, read_rules
-from graphshare.rewrite.rules.model import Only, Reuse, Rule, Ruleset
+from graphshare.rewrite.rules.load import make_ruleset, read_rule_file, read_rules
+from graphshare.rewrite.rules.model import Only, Ruleset
 from graphshare.rewrite.rules.plan import find_kinds, plan_names, plan_sharing
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.names import did_you_mean, split_key
@@ -168,27 +167,3 @@ def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
     except GraphshareError as error:
         errors += error.with_location(where).faults
     return RulesReport(len(ruleset.rules), errors, warnings)
-
-
-def load_rules(path: StrPath) -> Ruleset:
-    """Load sharing and naming rules from the file ``path``, JSON or TOML.
-
-    Raises:
-        InputError: the file cannot be read or has faults; all are listed.
-    """
-    return read_rules(read_rule_file(os.fspath(path)), where=os.fspath(path))
-
-
-def make_ruleset(
-    rules: Ruleset | StrPath | None,
-    more: Iterable[Rule] = (),
-    *,
-    separator: str | None = None,
-    reuse: Reuse | None = None,
-) -> Ruleset:
-    """Return rules, or those in a file, with ``more`` after them. Raises as :func:`load_rules`."""
-    ruleset = (
-        rules if isinstance(rules, Ruleset) else Ruleset() if rules is None else load_rules(rules)
-    )
-    changes = {"separator": separator or ruleset.separator, "reuse": reuse or ruleset.reuse}
-    return msgspec.structs.replace(ruleset, **changes).then(more)

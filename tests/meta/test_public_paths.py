@@ -77,6 +77,7 @@ def test_every_name_of_the_library_is_listed() -> None:
 LOWER = {
     "load": "graphshare.checkpoint.load",
     "save": "graphshare.checkpoint.save",
+    "load_rules": "graphshare.rewrite.rules.load",
     "overwriting": "graphshare.files.staged_file",
 }
 """The functions that lower layers use, each with its home; every other function is in ``api``."""

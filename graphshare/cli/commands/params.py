@@ -359,8 +359,8 @@ def rename_(
     """
     # Start-up: the other commands read no rules
     from graphshare.api.rename_params import rename_params
-    from graphshare.api.rules import make_ruleset
     from graphshare.cli.output import warn
+    from graphshare.rewrite.rules.load import make_ruleset
     from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments
 
     own_rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]
