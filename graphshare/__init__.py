@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from graphshare.api.inspect import inspect_checkpoint as inspect_checkpoint
     from graphshare.api.inspect import inspect_folder as inspect_folder
     from graphshare.api.inspect import inspect_shared as inspect_shared
+    from graphshare.api.load_rules import load_rules as load_rules
     from graphshare.api.open_images import open_images as open_images
     from graphshare.api.params import convert as convert
     from graphshare.api.params import list_params as list_params
@@ -84,7 +85,6 @@ if TYPE_CHECKING:
     from graphshare.ir.graph import Node as Node
     from graphshare.ir.graph import Rewrite as Rewrite
     from graphshare.resources import Resources as Resources
-    from graphshare.rewrite.rules.load import load_rules as load_rules
     from graphshare.rewrite.rules.model import Rule as Rule
     from graphshare.rewrite.rules.model import Ruleset as Ruleset
     from graphshare.verification.comparison import Tolerance as Tolerance
@@ -109,6 +109,7 @@ _NAMES = {
     "api.foreach": "foreach",
     "api.format": "format",
     "api.group": "group",
+    "api.load_rules": "load_rules",
     "api.inspect": "infer_shapes inspect inspect_checkpoint inspect_folder inspect_shared",
     "api.open_images": "open_images",
     "api.params": "convert list_params measure_params show_params",
@@ -137,7 +138,6 @@ _NAMES = {
     "fleet.records": "SchedulerError",
     "ir.graph": "Entry Graph Node Rewrite",
     "resources": "Resources",
-    "rewrite.rules.load": "load_rules",
     "rewrite.rules.model": "Rule Ruleset",
     "verification.comparison": "Tolerance",
     "verification.inputs": "Inputs",

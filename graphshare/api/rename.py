@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from graphshare.api.load_rules import make_ruleset
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
 from graphshare.checkpoint.map_file import (
@@ -24,7 +25,6 @@ from graphshare.errors import Fault, UsageError, locate_refusals
 from graphshare.ir.graph import EMPTY, Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames
 from graphshare.rewrite.rename_nodes import plan_rename, rename_by_names, rename_by_rules
-from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import Boundary, Kind, Only, Rule, Ruleset
 
 

@@ -10,11 +10,12 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
+from graphshare.api.load_rules import make_ruleset
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, locate_refusals
 from graphshare.ir.graph import Graph, Node
-from graphshare.rewrite.rules.load import make_ruleset, read_rule_file, read_rules
+from graphshare.rewrite.rules.load import read_rule_file, read_rules
 from graphshare.rewrite.rules.model import Only, Ruleset
 from graphshare.rewrite.rules.plan import find_kinds, plan_names, plan_sharing
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed

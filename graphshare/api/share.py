@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from graphshare.analysis.name_lists import output_name
+from graphshare.api.load_rules import make_ruleset
 from graphshare.api.stated_types import find_untyped, parse_types, state_untyped
 from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names, check_roles
@@ -19,7 +20,6 @@ from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.rewrite.find_candidates import Candidates, find_candidates
-from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import Kind, Reuse, Rule, Ruleset
 from graphshare.rewrite.share_parameters import (
     EQUAL,

@@ -77,19 +77,33 @@ def test_every_name_of_the_library_is_listed() -> None:
 LOWER = {
     "load": "graphshare.checkpoint.load",
     "save": "graphshare.checkpoint.save",
-    "load_rules": "graphshare.rewrite.rules.load",
     "overwriting": "graphshare.files.staged_file",
 }
 """The functions that lower layers use, each with its home; every other function is in ``api``."""
+OF_COMMANDS = {
+    "check_rules": "rules",
+    "convert": "params",
+    "detect": "share",
+    "explain": "rules",
+    "infer_shapes": "inspect",
+    "inspect_checkpoint": "inspect",
+    "inspect_folder": "inspect",
+    "inspect_shared": "inspect",
+    "list_params": "params",
+    "measure_params": "params",
+    "show_params": "params",
+}
+"""The functions in a module that is named after their command."""
 COMMANDS = {path.stem for path in (ROOT / "graphshare" / "cli" / "commands").glob("[!_]*.py")}
 
 
 def is_home(module: str, name: str) -> bool:
     """Return whether a public function is where the rule of ``graphshare/api`` puts it."""
-    if name in LOWER:
-        return module == LOWER[name]
-    package, _, stem = module.rpartition(".")
-    return package == "graphshare.api" and stem in {name, *COMMANDS}
+    return module == LOWER.get(name, f"graphshare.api.{OF_COMMANDS.get(name, name)}")
+
+
+def test_modules_of_several_functions_are_named_after_commands() -> None:
+    assert set(OF_COMMANDS.values()) <= COMMANDS
 
 
 def test_every_function_has_its_home_in_api() -> None:
@@ -104,6 +118,8 @@ def test_every_function_has_its_home_in_api() -> None:
         ("graphshare.verification.verify", "verify"),
         ("graphshare.api.pictures", "draw_proof"),
         ("graphshare.api.load", "load"),
+        ("graphshare.api.check", "run"),
+        ("graphshare.api.diff", "convert"),
     ],
 )
 def test_a_wrong_home_is_found(module: str, name: str) -> None:

@@ -358,9 +358,9 @@ def rename_(
     ranges or arrays are copied one at a time.
     """
     # Start-up: the other commands read no rules
+    from graphshare.api.load_rules import make_ruleset
     from graphshare.api.rename_params import rename_params
     from graphshare.cli.output import warn
-    from graphshare.rewrite.rules.load import make_ruleset
     from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments
 
     own_rules = [*matches_of_options(match, to), *renames_of_arguments(renames)]

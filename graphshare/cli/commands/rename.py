@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import click
 
+from graphshare.api.load_rules import make_ruleset
 from graphshare.api.rename import rename
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options, rule_options
@@ -14,7 +15,6 @@ from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs, say_written, write_result
 from graphshare.ir.graph import Node
-from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import Boundary, Only, matches_of_options, renames_of_arguments
 from graphshare.text.format import format_count
 

@@ -7,13 +7,13 @@ from typing import get_args
 import click
 import msgspec
 
+from graphshare.api.load_rules import make_ruleset
 from graphshare.api.rules import NameKind, check_rules
 from graphshare.api.rules import explain as explain_name
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup, option
 from graphshare.cli.console import name_options, put, put_json
-from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 from graphshare.text.format import format_count
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
+from graphshare.api.load_rules import make_ruleset
 from graphshare.api.share import PURPOSES, refuse_unused, share
 from graphshare.api.share import detect as find_candidates
 from graphshare.checkpoint.model import Checkpoint
@@ -17,7 +18,6 @@ from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import format_name_list, list_inputs, say_written, write_result
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.find_candidates import Candidates
-from graphshare.rewrite.rules.load import make_ruleset
 from graphshare.rewrite.rules.model import REUSE, Reuse, rule_from_option
 from graphshare.rewrite.share_parameters import Repair
 from graphshare.rewrite.tie import Sharing

@@ -6,14 +6,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast, get_args
 
-import msgspec
-
-from graphshare.checkpoint.load import StrPath
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.files.open_source import read_file
 from graphshare.files.toml import read_toml
@@ -45,30 +41,6 @@ class _Repeated(dict[str, Any]):
     """An object with repeated keys, ``keys_twice``."""
 
     keys_twice: tuple[str, ...] = ()
-
-
-def load_rules(path: StrPath) -> Ruleset:
-    """Load sharing and naming rules from the file ``path``, JSON or TOML.
-
-    Raises:
-        InputError: the file cannot be read or has faults; all are listed.
-    """
-    return read_rules(read_rule_file(os.fspath(path)), where=os.fspath(path))
-
-
-def make_ruleset(
-    rules: Ruleset | StrPath | None,
-    more: Iterable[Rule] = (),
-    *,
-    separator: str | None = None,
-    reuse: Reuse | None = None,
-) -> Ruleset:
-    """Return rules, or those in a file, with ``more`` after them. Raises as :func:`load_rules`."""
-    ruleset = (
-        rules if isinstance(rules, Ruleset) else Ruleset() if rules is None else load_rules(rules)
-    )
-    changes = {"separator": separator or ruleset.separator, "reuse": reuse or ruleset.reuse}
-    return msgspec.structs.replace(ruleset, **changes).then(more)
 
 
 def read_rule_file(path: str) -> bytes:

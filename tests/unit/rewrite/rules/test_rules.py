@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from graphshare.api.load_rules import load_rules, read_rules
 from graphshare.api.rules import check_rules
 from graphshare.errors import GraphshareError, InputError, RefusedError, UsageError
 from graphshare.files import toml
 from graphshare.files.schema import find_violations as schema_faults
 from graphshare.rewrite.rules import load, resolve
-from graphshare.rewrite.rules.load import load_rules, read_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from tests.effort import ends, grows_with
