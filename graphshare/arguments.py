@@ -61,15 +61,16 @@ def check_arguments(function: F) -> F:
             return function(*args, **named)
         faults = []
         for name, value in bound.arguments.items():
+            hint, is_default = hints.get(name, Any), value is signature.parameters[name].default
             if isinstance(value, Iterator):
-                value = bound.arguments[name] = list(value)
-            is_default = value is signature.parameters[name].default
-            misfit = None if is_default else _find_misfit(value, hints.get(name, Any))
+                value = list(value)
+            # Paths first: an empty one is refused however it is written.
+            value = bound.arguments[name] = _localize(value, hint)
+            misfit = None if is_default else _find_misfit(value, hint)
             if misfit is not None:
                 faults.append(_describe(name, value, *misfit))
             elif isinstance(value, Options):
                 faults += _check_fields(value)
-            bound.arguments[name] = _localize(value, hints.get(name, Any))
         if faults:
             raise UsageError(faults)
         return function(*bound.args, **bound.kwargs)
@@ -126,9 +127,13 @@ def _localize(value: Any, hint: Any) -> Any:
         }
         return msgspec.structs.replace(value, **paths) if paths else value
     kinds = get_args(hint)
-    if not isinstance(value, str | os.PathLike):  # a list
+    is_one = isinstance(value, str | os.PathLike)
+    if not is_one:  # its items
         kinds = tuple(chain.from_iterable(map(get_args, kinds)))
-    return localize(value) if any(map(_is_path, kinds)) else value
+    if not any(map(_is_path, kinds)):
+        return value
+    is_kept = is_one or isinstance(value, tuple | Mapping) or not isinstance(value, Iterable)
+    return localize(value if is_kept else list(value))
 
 
 def _is_path(hint: Any) -> bool:

@@ -54,7 +54,7 @@ def check(
             Fault("`models` is empty", hint="give models, paths, stems, folders or globs")
         )
     paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
-    options = check_options(
+    options = make_check_options(
         config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes
     )
     return check_files(
@@ -67,7 +67,7 @@ def check(
     )
 
 
-def check_options(
+def make_check_options(
     *,
     config: str | None,
     isolated: bool,

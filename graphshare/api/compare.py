@@ -108,13 +108,13 @@ def compare(
         record, model = swapped, other  # type: ignore[assignment]
     left = as_checkpoint(model)
     if record is not None:
-        needing_two = {
+        needing_two: dict[str, object] = {
             "map": map,
             "exact": exact,
             "by_weights": by_weights,
             "allow_unsupported": allow_unsupported,
+            "reduce": reduce,
         }
-        needing_two["reduce"] = reduce
         _check_record_options(options, needing_two)
         options = options.with_values(feeds, shapes, left.graph)
         with limit_proof(resources, left):

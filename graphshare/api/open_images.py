@@ -42,12 +42,8 @@ def open_images(
     options = {
         "resize": resize if resize is None or isinstance(resize, int) else tuple(resize),
         "crop": (crop, crop) if isinstance(crop, int) else None if crop is None else tuple(crop),
-        "mean": mean
-        if mean is None
-        else (mean,)
-        if isinstance(mean, (int, float))
-        else tuple(mean),
-        "std": std if std is None else (std,) if isinstance(std, (int, float)) else tuple(std),
+        "mean": _as_numbers(mean),
+        "std": _as_numbers(std),
         "scale": scale,
         "color": color,
         "layout": layout,
@@ -55,3 +51,9 @@ def open_images(
     }
     files = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     return open_image_files([os.fspath(path) for path in files], make_settings(preset, options))
+
+
+def _as_numbers(value: float | Sequence[float] | None) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    return (value,) if isinstance(value, (int, float)) else tuple(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import msgspec
 
 from graphshare.analysis.free_sizes import BATCH, NamedShapes, Symbol, choose_symbols, join_places
 from graphshare.arguments import Natural, NotNegative, Positive, Seconds
-from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_names
+from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, UsageError, locate_refusals
@@ -60,7 +61,7 @@ def reshape(
     shapes: NamedShapes | None = None,
     dynamic_batch: bool = False,
     fix_batch: Positive | None = None,
-    witness: Names = (),
+    witness: StrPath | Iterable[StrPath] = (),
     feeds: Mapping[str, Any] | None = None,
     sets: StrPath | Sequence[Mapping[str, Any]] | None = None,
     rounds: Positive = 1,
@@ -97,11 +98,13 @@ def reshape(
         DisprovedError: onnxruntime computes different outputs, or none.
     """
     source = as_checkpoint(model)
+    paths = [witness] if isinstance(witness, (str, os.PathLike)) else witness
+    witnesses = [os.fspath(path) for path in paths]
     require(source.graph, Operation.RESHAPE, where=source.where)
     with resource_limits(max_memory, time_limit):
         with locate_refusals(source):
             symbols, numbers = _choose_sizes(source, shapes or {}, dynamic_batch, fix_batch)
-            if witness and (not symbols or not verify):
+            if witnesses and (not symbols or not verify):
                 message = "`witness` is compared with free sizes, and " + (
                     "none is free" if verify else "`verify=False` compares nothing"
                 )
@@ -127,7 +130,7 @@ def reshape(
 
             options = make_options(Inputs(sets=sets, rounds=rounds, seed=seed), None, ())
             options = options.with_values(feeds, None, source.graph)
-            proof = _prove(source, stages, rewrite, as_names(witness), options, tolerance)
+            proof = _prove(source, stages, rewrite, witnesses, options, tolerance)
     result = stages[-1]
     notes = [*notes_on(source.parameter_file, source.graph), *result.notes]
     changed: Sequence[Node] = ()

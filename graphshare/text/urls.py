@@ -148,4 +148,4 @@ def localize(value: Any) -> Any:
         return local_path(os.fspath(value))
     if isinstance(value, tuple):
         return tuple(map(localize, value))
-    return [*map(localize, value)] if isinstance(value, (list, set, frozenset)) else value
+    return [*map(localize, value)] if isinstance(value, list) else value

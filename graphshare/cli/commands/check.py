@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 import msgspec
 
-from graphshare.api.check import check_options
+from graphshare.api.check import make_check_options
 from graphshare.checkpoint.folder import Sieve
 from graphshare.checkpoint.load import Shapes
 from graphshare.checkpoint.save import write_text
@@ -120,7 +120,7 @@ def command(
                 hint="name symbol files, stems, folders or globs, or - for stdin",
             )
         )
-    checked = check_options(
+    checked = make_check_options(
         config=config,
         isolated=isolated,
         select=_split_codes(select),

@@ -19,7 +19,7 @@ from graphshare.cli.command import Command
 from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Graph
 from graphshare.text.names import split_key
-from graphshare.text.urls import is_url
+from graphshare.text.urls import is_url, local_path
 
 _BASH = r"""_graphshare_completion() {
     local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}" type value completion option=
@@ -201,7 +201,8 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             *(ctx.params.get(name) for name in ("graph", "file", "source", "left")),
             *ctx.args,
         ]
-        path = next((text for text in arguments if isinstance(text, str)), None)
+        # click completes a line before the command gets its paths.
+        path = next((local_path(text) for text in arguments if isinstance(text, str)), None)
         if "--select" in self._flags:
             yield from _list_keys(path) if path else ()
         elif (graph := _graph(path)) is not None:

@@ -85,7 +85,8 @@ class RemotePath:
 
     @property
     def is_s3(self) -> bool:
-        return list_schemes(self.url)[0] in ("s3", "s3a")  # a cache reads by itself
+        # The first link of a chain reads: a cache, an archive or a folder does so by itself.
+        return list_schemes(self.url)[0] in ("s3", "s3a")
 
     def run(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
         """Run a coroutine function in the thread where fsspec runs its file systems."""

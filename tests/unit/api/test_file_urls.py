@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests import pictures
 from tests.surroundings import ROOT
 
 Place = Callable[[str], str]
+LENET, SMALL = ROOT / "fixtures" / "lenet", ROOT / "fixtures" / "small.onnx"
 SHAPES = {"data": (1, 1, 28, 28)}
 
 
@@ -44,8 +46,23 @@ def open_images(place: Place) -> object:
     return repr(gs.open_images(place("images")))
 
 
+def reshape(place: Place) -> object:
+    path = place("net.onnx")
+    gs.export(gs.load(place("lenet")), out=path, shapes=SHAPES, verify=False)
+    report = gs.reshape(path, dynamic_batch=True, witness=path).report
+    return [verdict for _, verdict in report.proof.witnesses]  # type: ignore[union-attr]
+
+
+def check(place: Place) -> object:
+    """Any collection of paths is one, however it is stored."""
+    path = place("lenet-symbol.json")
+    collections = [{path: None}.keys(), {0: path}.values(), deque([path]), {path}, iter((path,))]
+    return [len(gs.check(each).files) for each in collections]
+
+
 @pytest.mark.parametrize(
-    "function", [export, inspect_folder, inspect_shared, compare, run_fleet, open_images]
+    "function",
+    [export, inspect_folder, inspect_shared, compare, run_fleet, open_images, reshape, check],
 )
 def test_a_file_url_means_the_same_as_its_path(
     function: Callable[[Place], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -58,3 +75,18 @@ def test_a_file_url_means_the_same_as_its_path(
     assert function(lambda name: f"{tmp_path.as_uri()}/{name}") == function(
         lambda name: f"{tmp_path}/{name}"
     )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: gs.draw(SMALL, highlight="file://"),
+        lambda: gs.check(SMALL, config="file://"),
+        lambda: gs.compare(SMALL, SMALL, reduce="file://"),
+        lambda: gs.export(gs.load(LENET), out="file://", shapes=SHAPES),
+        lambda: gs.check(["file:///a%00b"]),
+    ],
+)
+def test_a_file_url_of_no_path_is_refused_as_an_empty_path_is(call: Callable[[], object]) -> None:
+    with pytest.raises(gs.UsageError, match="cannot"):
+        call()

@@ -309,6 +309,9 @@ def test_the_reason_of_an_error_is_one_line(error: Exception, reason: str) -> No
         ("s3://b/a", False, True),
         ("s3a://b/a", False, True),
         ("simplecache::s3://b/a", False, False),
+        ("SimpleCache::s3://b/a", False, False),
+        ("cached::s3://b/a", False, False),
+        ("dir::s3://b/a", False, False),
         ("memory://a", False, False),
     ],
 )
