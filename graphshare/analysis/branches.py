@@ -146,7 +146,7 @@ def _pair_heads(
     for form, entry in named[reference]:
         heads.setdefault(form.replace(_PLACE, reference), []).append((form, entry))
     left, right = list(common), list(common)
-    faults = []
+    lost: list[tuple[str, str]] = []
     reaches_inside = False
     for form, entry in named[label]:
         name, own_name = form.replace(_PLACE, reference), form.replace(_PLACE, label)
@@ -156,22 +156,29 @@ def _pair_heads(
             # Names repeat: only one output may have this name, or this name and the same inputs.
             same = _keep_inputs(inner.get(name, []), entry, label)
             if len(same) != 1:
-                longer = [label + name.removesuffix(head) for head in heads if name.endswith(head)]
-                hint = f"did you mean the prefix {longer[0]!r}?" if longer else ""
-                message = f"output {own_name!r} has no counterpart {name!r}"
-                faults.append(Fault(message, hint=hint))
+                lost.append((own_name, name))
                 continue
             (counterpart,) = same
             reaches_inside = True
         left.append(counterpart)
         right.append(entry)
+    hint = _suggest_prefix(label, lost[0][0], heads) if lost else ""
     if not reaches_inside:
         for name, entries in heads.items():
-            for form, _ in entries:
-                own_name = form.replace(_PLACE, label)
-                faults.append(Fault(f"output {name!r} has no counterpart {own_name!r}"))
+            lost += [(name, form.replace(_PLACE, label)) for form, _ in entries]
+    faults = [Fault(f"output {name!r} has no counterpart {other!r}") for name, other in lost]
+    if hint:
+        faults[0] = msgspec.structs.replace(faults[0], hint=hint)
     RefusedError.raise_any(faults)
     return HeadPairs(reference, label, tuple(left), tuple(right))
+
+
+def _suggest_prefix(label: str, output: str, heads: Mapping[str, Sequence[object]]) -> str:
+    """Suggest a longer prefix, which leaves the name of one of the ``heads`` without a partner."""
+    free = [head for head, entries in heads.items() if entries and output.endswith(head)]
+    longer = [output.removesuffix(head) for head in free]
+    fitting = [prefix for prefix in longer if prefix.startswith(label)]
+    return f"did you mean the prefix {min(fitting, key=len)!r}?" if fitting else ""
 
 
 def _keep_inputs(same: list[Entry], entry: Entry, label: str) -> list[Entry]:

@@ -51,8 +51,8 @@ def bind(
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
-        RefusedError: parameters without values, targets that are not in the graph; all of a kind
-            are listed.
+        RefusedError: parameters without values, targets that are not in the graph; all of a
+            kind are in one error.
         UsageError: the engine is not installed.
     """
     source = as_checkpoint(model)

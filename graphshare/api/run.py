@@ -56,7 +56,7 @@ def run(
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
         RefusedError: names that are not in the graph, shapes that do not fit, missing values; all
-            of a kind are listed. The limit of memory or time is not enough.
+            of a kind are in one error. The limit of memory or time is not enough.
         UsageError: ``batch`` is without images, or combined with ``profile`` or ``all_outputs``;
             the engine is not installed, or ``profile`` is combined with an engine other than numpy.
     """

@@ -162,8 +162,7 @@ def _check_places(
     if has_new_names and not params and not dry_run:
         hint = "add `save(params=FILE)`, or write both under a stem (`out='siam'`)"
         faults.append(Fault("the parameters get new names, so they need an output", hint=hint))
-    if faults:
-        raise UsageError(faults)
+    UsageError.raise_any(faults)
 
 
 def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:

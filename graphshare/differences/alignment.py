@@ -21,6 +21,7 @@ from graphshare.ir.compare import make_content_key
 from graphshare.ir.graph import EMPTY, NO_DETAILS, Entry, Graph, Node
 from graphshare.ir.walk import Body, consumers, count_inputs, list_bodies, own_inputs, topological
 from graphshare.progress import track_batches
+from graphshare.text.names import index_unique
 
 Key = Callable[[Node], Hashable]
 
@@ -99,19 +100,13 @@ class Alignment:
         true.
         """
         lefts, rights = (
-            _index_unique_names(nodes) for nodes in self.free_nodes(variables=variables)
+            index_unique((node.name, node) for node in nodes)
+            for nodes in self.free_nodes(variables=variables)
         )
         for name, node in lefts.items():
             twin = rights.get(name)
             if twin is not None and same(node, twin):
                 self.pair(node, twin)
-
-
-def _index_unique_names(nodes: Iterable[Node]) -> dict[str, Node]:
-    index: dict[str, Node | None] = {}
-    for node in nodes:
-        index[node.name] = None if node.name in index else node
-    return {name: node for name, node in index.items() if node is not None}
 
 
 def align(

@@ -110,7 +110,7 @@ def draw_comparison(
     models: Sequence[Checkpoint],
     sections: Sequence[Section],
     *,
-    theme: str = "auto",
+    theme: str,
 ) -> Drawing:
     """Return a page of two merged graphs, those of ``models``; ``sections`` describe the findings."""
     title = " → ".join(

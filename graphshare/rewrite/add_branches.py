@@ -186,6 +186,7 @@ def _copy_branch(
     def change(node: Node) -> Node:
         return node if node in shared else add_prefix(prefix, node)
 
+    # Most branches share nothing, and need no look-up of each node and entry.
     return rebuild(
         source,
         change if shared else partial(add_prefix, prefix),

@@ -10,7 +10,7 @@ from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
-from graphshare.ir.rebuild import StoredNames, keep, rebuild, relink, rename_node
+from graphshare.ir.rebuild import StoredNames, rebuild, relink, rename_node
 from graphshare.ir.walk import topological
 from graphshare.text.names import TakenNames
 
@@ -83,7 +83,7 @@ def extract_entries(
         return rename_node(node, *renames[node]) if node in renames else node
 
     kept = [node for node in topological(graph) if node in needed]
-    images = rebuild(kept, rename if renames else keep, redirect=redirect if cuts else None)
+    images = rebuild(kept, rename, redirect=redirect if cuts else None)
     heads = tuple(redirect(entry) or relink(entry, images) for entry in targets)
     _check_cuts(cuts, variables, images)
     nodes = _order_nodes(graph, images, variables)

@@ -204,7 +204,7 @@ class _Freeing:
         self.fed = find_dependents(self.nodes, fed_variables)
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.axes: dict[Place, Axes] = {}
-        self.rows: dict[Place, Axes | None] = {}
+        self.rows: dict[Place, Axes] = {}
         self.known: dict[Place, Known] = {}
         self.constants: dict[Place, Sequence[int]] = {}
         self.edits: dict[Node, dict[int, Edit]] = {}
@@ -358,7 +358,8 @@ class _Freeing:
         except SizeRefusal as refusal:
             assumed = [None if shape is None else self._assume(shape) for shape in shapes]
             return assumed, Coupling(node, str(refusal) or UNKNOWN)
-        self.rows[node, 0] = row
+        if row is not None:
+            self.rows[node, 0] = row
         if call.edits:
             self.edits[node] = call.edits
         known = find_partly_known(call)

@@ -21,6 +21,8 @@ _PER_THING = 4  # names that one thing may have
 _PAIR = r"((?:[^=\\]|\\.)*)=(.*)"
 _NUMBERED = re.compile(r"(.*)#([0-9]{1,9})", re.DOTALL)
 T = TypeVar("T")
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 
 def split_key(key: str) -> tuple[str, str]:
@@ -64,6 +66,13 @@ def unique_names(names: Sequence[str]) -> list[str]:
 def find_duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur several times, each once, in the order of their first places."""
     return [name for name, count in Counter(names).items() if count > 1]
+
+
+def index_unique(keyed: Iterable[tuple[Key | None, Item]]) -> dict[Key, Item]:
+    """Index items by key; those without a key, or with a repeated one, are left out."""
+    pairs = list(keyed)
+    counts = Counter(key for key, _ in pairs)
+    return {key: item for key, item in pairs if key is not None and counts[key] == 1}
 
 
 class TakenNames:

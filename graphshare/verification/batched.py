@@ -239,5 +239,4 @@ class _Runs:
                     faults.append(
                         Fault(f"{b.name!r} has the shape {shape} and {a.name!r} {wanted}")
                     )
-        if faults:
-            raise RefusedError(faults)
+        RefusedError.raise_any(faults)

@@ -203,8 +203,7 @@ def find_obstacles(
 
 def refuse_options(faults: Sequence[Fault]) -> None:
     """Raise UsageError with all faults, if there are any."""
-    if faults:
-        raise UsageError(faults)
+    UsageError.raise_any(faults)
 
 
 RoundComparisons = tuple[list[Values], list[EngineComparison]]

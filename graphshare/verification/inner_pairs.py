@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, count
-from typing import TypeVar
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.formats.params.records import PRECISIONS
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.registry import visible_outputs
+from graphshare.text.names import index_unique
 
 _TELLING = 16
 """The least bytes of equal parameters that count as one: every model has 0, 1 and short shapes."""
@@ -18,8 +17,6 @@ FLOATS = frozenset(PRECISIONS)
 """The dtypes that one value may have in two models."""
 Parts = tuple[str | None, Sequence[object] | None]
 """The dtype and the shape of a value, None where unknown."""
-Key = TypeVar("Key", bound=Hashable)
-Item = TypeVar("Item")
 FindContent = Callable[[Node], Hashable | None]
 """Returns the content of a constant in the form of terms: its dtype, its shape, and its bytes or
 their number and hash.
@@ -118,17 +115,10 @@ def _match(
     for lefts, rights in (contents, names):
         taken = set(same.values())
         for key, left in lefts.items():
-            is_matched = key not in rights or left in same
-            if not is_matched and rights[key] not in taken:
-                same[left] = rights[key]
+            right = rights.get(key)
+            if right is not None and left not in same and right not in taken:
+                same[left] = right
     return same
-
-
-def index_unique(keyed: Iterable[tuple[Key | None, Item]]) -> dict[Key, Item]:
-    """Index items by key; those without a key, or with a repeated one, are left out."""
-    pairs = list(keyed)
-    counts = Counter(key for key, _ in pairs)
-    return {key: item for key, item in pairs if key is not None and counts[key] == 1}
 
 
 def _find_telling(content: Hashable | None) -> Hashable | None:

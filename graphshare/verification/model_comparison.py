@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import chain
@@ -34,6 +33,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
+from graphshare.text.names import index_unique
 from graphshare.verification.branches import check_names
 from graphshare.verification.comparison import Values, tolerate_dtype, tolerate_other_program
 from graphshare.verification.coverage import BodyCoverage
@@ -363,8 +363,7 @@ class ModelComparison:
         others.difference_update(node.name for node in chain(*chosen, *self._pairs.inputs))
         message = "is not an input of both: a model contains its value"
         faults += [Fault(f"`feeds` {name!r} {message}") for name in sorted(others & fed)]
-        if faults:
-            raise RefusedError(faults)
+        RefusedError.raise_any(faults)
         return chosen
 
     def _run(
@@ -474,9 +473,7 @@ def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
 
 def _index_names(graph: Graph) -> dict[str, Node]:
     nodes = post_order(head.node for head in graph.heads)
-    names = [(output_name(Entry(node)), node) for node in nodes if node.op]
-    counts = Counter(name for name, _ in names)
-    return {name: node for name, node in names if counts[name] == 1}
+    return index_unique((output_name(Entry(node)), node) for node in nodes if node.op)
 
 
 def _find_dtype(left: Checkpoint, right: Checkpoint) -> str:

@@ -150,12 +150,6 @@ def _sum_up(value: Array) -> Array:
     return np.array([find_largest(value), wide.sum(), np.abs(wide).sum()])
 
 
-def are_unlike_sizes(wanted: Array, value: Array) -> bool:
-    """Whether arrays are sizes of different lengths: no fault explains that."""
-    are_sizes = wanted.dtype.kind == value.dtype.kind == "i" and wanted.ndim == value.ndim == 1
-    return are_sizes and wanted.shape != value.shape
-
-
 def _is_telling(value: Any) -> bool:
     """Whether a value is an array of finite floats, hardly equal to others by chance."""
     if not is_array(value) or value.dtype.kind != "f":

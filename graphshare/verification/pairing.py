@@ -210,8 +210,7 @@ def pair_models(
                 sides.append(_cut(model, entries, upgrades))
         except RefusedError as error:
             faults += error.faults
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     notes += upgrades
     own = [unique_names(list(map(output_name, entries))) for entries in heads]
     outputs = list(zip(sides[0].graph.heads, sides[1].graph.heads, strict=True))
@@ -254,8 +253,7 @@ def _choose_outputs(
             number = len(same) if len(same) > 1 else "one"
             message = f"{format_count(len(others), 'value')} named {name!r}, and `targets` compares {number}"
             faults.append(Fault(message, where=right.where))
-    if faults:
-        raise RefusedError(faults)
+    RefusedError.raise_any(faults)
     return pairs
 
 

@@ -99,6 +99,12 @@ def is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray)
 
 
+def are_unlike_sizes(wanted: Array, value: Array) -> bool:
+    """Whether arrays are sizes of different lengths: no fault explains that."""
+    are_sizes = wanted.dtype.kind == value.dtype.kind == "i" and wanted.ndim == value.ndim == 1
+    return are_sizes and wanted.shape != value.shape
+
+
 def compute_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> list[Any]:
     """Compute ``targets`` from ``values``, as :func:`open_part` does."""
     return open_part(model, targets, values)(values)

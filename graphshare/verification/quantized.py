@@ -163,7 +163,8 @@ def _find_step(model: Checkpoint, head: Entry) -> float:
         return 1.0
     if head.node.op != "DequantizeLinear":
         return 0.0
-    scale = next(iter(list_operands(head.node)[1:]), None)
+    operands = list_operands(head.node)
+    scale = operands[1] if len(operands) > 1 else None
     if scale is None or scale.node.op or scale.node.name not in model.params:
         return 0.0
     numbers = np.asarray(model.params[scale.node.name])

@@ -34,8 +34,9 @@ from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
+from graphshare.text.names import index_unique
 from graphshare.verification.comparison import TITLES
-from graphshare.verification.inner_pairs import FLOATS, can_be_one, index_unique, pair_readers
+from graphshare.verification.inner_pairs import FLOATS, can_be_one, pair_readers
 from graphshare.verification.parts import compute_part, name_dtype
 
 _COMPUTED_BYTES = 1 << 28  # most bytes of a constant that is computed for a comparison
@@ -468,10 +469,9 @@ class Planner:
         left, right = self.sides
         dtype, other = left.find_parts(a)[0], right.find_parts(b)[0]
         # A symbol file states no dtypes, so ONNX's floats apply.
-        is_known = dtype is not None or (self._is_mixed and other in FLOATS)
-        inferred = None
-        if is_known and dtype != other:
-            inferred = other
+        are_comparable = dtype is not None or (self._is_mixed and other in FLOATS)
+        # None where the right one is unknown, too
+        inferred = other if are_comparable and dtype != other else None
         return self.changes.dtypes.get(get_place(a), inferred)
 
     def _pair_names(self, terms: Sequence[GraphTerms]) -> list[Pair]:

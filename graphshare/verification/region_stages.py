@@ -96,13 +96,13 @@ def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
     """Yield the stage of changed weights if nothing else differs: some input shows it."""
     departed = merge_rounds(rounds)[2]
     # A second difference may cancel the first.
-    if len(departed) > 1:
+    if len(departed) != 1:
         return
-    for region in departed:
-        # No input may reach a body.
-        if region.unlike and not region.place:
-            detail = f"{name_end(region)}: {region.unlike}"
-            yield Stage("weights", "fails", "1 region with other weights", (detail,))
+    (region,) = departed
+    # No input may reach a body.
+    if region.unlike and not region.place:
+        detail = f"{name_end(region)}: {region.unlike}"
+        yield Stage("weights", "fails", "1 region with other weights", (detail,))
 
 
 def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:

@@ -32,7 +32,7 @@ from graphshare.verification.comparison import EXACT, Tolerance, Tolerate
 from graphshare.verification.far_values import describe_departure
 from graphshare.verification.inner_pairs import FLOATS
 from graphshare.verification.inputs import read_bits
-from graphshare.verification.moved_names import are_unlike_sizes, find_equal, find_moved
+from graphshare.verification.moved_names import find_equal, find_moved
 from graphshare.verification.noise import allow_share
 from graphshare.verification.other_inputs import (
     HIDDEN,
@@ -43,15 +43,22 @@ from graphshare.verification.other_inputs import (
     is_on_grid,
     only_moves,
 )
-from graphshare.verification.parts import ModelValues, Part, compute_part, feed_inputs, is_array
+from graphshare.verification.parts import (
+    ModelValues,
+    Part,
+    are_unlike_sizes,
+    compute_part,
+    feed_inputs,
+    is_array,
+)
 from graphshare.verification.quantized import reads_same_integers, rounds_apart, weigh_integers
 from graphshare.verification.region import (
     BodyJudge,
     Feeds,
     Judgement,
+    Origin,
     Region,
     RegionReport,
-    Start,
     judge_region,
     make_region,
 )
@@ -578,7 +585,7 @@ class RegionWalk:
         return [known[get_place(entry)] for entry in entries]
 
 
-def _describe_start(plan: RegionPlan, cone: Cone) -> Start:
+def _describe_start(plan: RegionPlan, cone: Cone) -> Origin:
     """Return both sides' operators, and left values of right starts."""
     sources = plan.list_sources(cone)
     starts = {

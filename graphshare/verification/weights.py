@@ -363,9 +363,8 @@ class _Expressions:
         if min(a, b) < self._first:
             return None
         keys = self._table.keys[a], self._table.keys[b]
-        for kind, *identity in keys:
-            if kind != "operator" or identity[0] not in _SHOWING:
-                return None
+        if not all(key[0] == "operator" and key[1] in _SHOWING for key in keys):
+            return None
         return self._find_unlike_part(*keys)
 
     def _find_unlike_part(self, a: Any, b: Any) -> str | None:

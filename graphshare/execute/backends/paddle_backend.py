@@ -90,7 +90,7 @@ class PaddleComputation(SessionComputation):
         )
         missing = sorted(names - {record.key for record in records})
         if missing or file is None:
-            hint = "name their file with `params`"
+            hint = "name a parameter file with `params`"
             raise RefusedError(
                 Fault(f"parameters have no values: {format_names(missing)}", hint=hint)
             )

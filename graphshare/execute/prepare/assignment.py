@@ -173,7 +173,8 @@ def refuse_missing(
     params: ParameterFile | None,
     *,
     hint: str = (
-        "name their file with `params=FILE`, give values with `feeds={NAME: array}`, or draw them with "
+        "name a parameter file with `params=FILE`, give values with `feeds={NAME: array}`, or draw "
+        "values with "
         "`params_seed=SEED`"
     ),
 ) -> None:

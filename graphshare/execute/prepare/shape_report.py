@@ -233,7 +233,7 @@ def infer_part(
         0,
         None,
         params,
-        hint="name the parameter file with `params`; `as_input` makes it an input",
+        hint="name the parameter file with `params`, or inputs that look like parameters with `as_input`",
     )
     inference = infer_given(part, held.shapes, by_node, held.types, nodes=nodes, yielding=stated)
     unread = find_idle_labels(part, roles)

@@ -276,6 +276,33 @@ def test_branches_with_other_outputs_are_refused_with_every_name() -> None:
     with pytest.raises(RefusedError) as caught:
         pair_by_prefix(read(document(nodes, [1, 3])), ["p"])
     assert [fault.hint for fault in caught.value.faults] == ["did you mean the prefix 'p-'?", ""]
+
+
+@pytest.mark.parametrize(
+    ("names", "prefix", "hint"),
+    [
+        (["out", "b-x-out"], "b-", "did you mean the prefix 'b-x-'?"),
+        # Only an output that lacks a partner shows what is left of a prefix.
+        (["out", "b-out", "b-aux-out"], "b-", ""),
+        (["b-aux-out", "b-out", "out"], "b-", ""),
+        (["out", "head-out", "b-out", "b-top-head-out"], "b-", "did you mean the prefix 'b-top-'?"),
+        (["out", "x_bout"], "_b", ""),
+    ],
+)
+def test_a_part_of_a_prefix_is_answered_with_the_whole(
+    names: list[str], prefix: str, hint: str
+) -> None:
+    nodes = [variable("x"), *(operator("relu", name, [0]) for name in names)]
+    with pytest.raises(RefusedError) as caught:
+        pair_by_prefix(read(document(nodes, range(1, len(nodes)))), [prefix])
+    assert caught.value.faults[0].hint == hint
+
+
+def test_branches_of_other_outputs_or_alone_are_refused() -> None:
+    nodes = [
+        variable("x"),
+        *(operator("relu", name, [0]) for name in ("a", "b", "p-a", "p-c", "q-a", "q-b")),
+    ]
     for heads, prefixes, message in (
         ([1, 2], ["p-"], "no output begins with the prefix 'p-'"),
         ([3, 4], ["p-"], "there is only one branch"),
