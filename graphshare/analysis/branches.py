@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -78,10 +79,25 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
     labels = [label for label in ("", *prefixes) if label or named[label]]
     _check_branches(graph, labels, named, shared)
     common = [entries[0] for entries in shared.values()]
-    inner: dict[str, list[Entry]] = {}
-    for name, entry in internals(graph.nodes):
-        inner.setdefault(name, []).append(entry)
+    inner = _InnerOutputs(graph)
     return [_pair_heads(inner, named, labels[0], label, common) for label in labels[1:]]
+
+
+class _InnerOutputs:
+    """All outputs of a graph by name, listed when the first is looked up: most branches need none."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[Entry]]:
+        outputs: dict[str, list[Entry]] = {}
+        for name, entry in internals(self._graph.nodes):
+            outputs.setdefault(name, []).append(entry)
+        return outputs
+
+    def find(self, name: str) -> list[Entry]:
+        return self._by_name.get(name, [])
 
 
 def _check_branches(
@@ -130,7 +146,7 @@ def _find_shared_heads(graph: Graph, prefixes: Sequence[str]) -> dict[Node, list
 
 
 def _pair_heads(
-    inner: Mapping[str, list[Entry]],
+    inner: _InnerOutputs,
     named: Mapping[str, list[tuple[str, Entry]]],
     reference: str,
     label: str,
@@ -154,7 +170,7 @@ def _pair_heads(
             _, counterpart = heads[name].pop(0)
         else:
             # Names repeat: only one output may have this name, or this name and the same inputs.
-            same = _keep_inputs(inner.get(name, []), entry, label)
+            same = _keep_inputs(inner.find(name), entry, label)
             if len(same) != 1:
                 lost.append((own_name, name))
                 continue

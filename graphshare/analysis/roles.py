@@ -83,6 +83,16 @@ def list_parameters(roles: Mapping[Node, Role]) -> list[Node]:
     return [node for node, role in roles.items() if role.is_parameter]
 
 
+def find_auxiliary(roles: Mapping[Node, Role]) -> frozenset[Node]:
+    """Return the auxiliary states."""
+    return frozenset(node for node, role in roles.items() if role.kind is Kind.AUXILIARY)
+
+
+def find_constants(roles: Mapping[Node, Role]) -> frozenset[Node]:
+    """Return the variables with one value in all runs: parameters, and labels and states, which are zeros."""
+    return frozenset(node for node, role in roles.items() if role.is_parameter or role.is_optional)
+
+
 AS_INPUT = "`as_input`"
 _HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
 _HELD_UNKNOWN = "the parameter file holds it and no registered operator uses it"

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from graphshare.analysis.name_lists import name_outputs, resolve_targets
-from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.analysis.roles import assign_roles, find_auxiliary
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint
@@ -87,9 +87,7 @@ def bind(
         roles = assign_roles(part, held=list_parameter_names(params))
         nodes = post_order(entry.node for entry in part.heads)
         variables = [node for node in nodes if node.is_variable]
-        values = parameter_values(
-            variables, params, lambda n: roles[n].kind is Kind.AUXILIARY, shared=_ARRAYS
-        )
+        values = parameter_values(variables, params, find_auxiliary(roles), shared=_ARRAYS)
         refuse_missing(
             [n for n in variables if n not in values and roles[n].is_parameter],
             roles,

@@ -17,7 +17,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Dimensions, Tensor
-from graphshare.ir.walk import Body
+from graphshare.ir.walk import Body, iter_graphs
 
 if TYPE_CHECKING:  # start-up: few commands make terms
     from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
@@ -291,6 +291,14 @@ class Meaning:
         """Whether an operator draws random numbers that no seed of ours determines."""
         return False
 
+    def list_drawing(self, graph: Graph) -> list[Node]:
+        """Return the operators that draw such numbers, themselves or in their bodies."""
+        return [
+            node
+            for node in graph.nodes
+            if node.op and any(map(self.draws_numbers, _list_with_bodies(node)))
+        ]
+
     def inline_calls(
         self,
         graph: Graph,
@@ -313,6 +321,13 @@ class Meaning:
         sizes.
         """
         return [], {}
+
+
+def _list_with_bodies(node: Node) -> Iterator[Node]:
+    yield node
+    for body in node.subgraphs:
+        for graph in iter_graphs(body):
+            yield from graph.nodes
 
 
 class Description:

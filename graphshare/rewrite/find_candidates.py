@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from graphshare.analysis.roles import Kind, list_parameters
+from graphshare.analysis.roles import find_auxiliary, list_parameters
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
@@ -65,7 +65,7 @@ def find_candidates(
     nodes = [node for node in list_parameters(roles) if node.name]
     # An output keeps its name: other parameters are tied to it.
     nodes.sort(key=lambda node: node not in heads)
-    auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
+    auxiliary = find_auxiliary(roles)
     records = index_records(params)
     relations = _list_relations(nodes)
     has_other_forms = find_format(graph).supports(Operation.POOL)

@@ -197,7 +197,7 @@ class _Branch:
         """Compare parameters; a fed one is not missing."""
         owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
         records = self.side.records
-        compared = compare_parameters(owned, self.side.is_auxiliary, records, records)
+        compared = compare_parameters(owned, self.side.auxiliary, records, records)
         fed = {a for setup in chain(*self._setups) for a in setup.feeds}
         for place, parameter in enumerate(compared):
             if parameter.how == "missing" and parameter.left in fed:

@@ -32,7 +32,7 @@ from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import iter_graphs, post_order
+from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.resources import Resources
 from graphshare.verification.comparison import (
@@ -280,12 +280,7 @@ def join_rounds(
 
 def find_drawing(graph: Graph) -> dict[int, Node]:
     """Find outputs, by index, that depend on unseeded random numbers, each with a drawing operator."""
-    format_ = find_format(graph)
-    drawing = [
-        node
-        for node in graph.nodes
-        if node.op and any(map(format_.meaning.draws_numbers, _list_inside(node)))
-    ]
+    drawing = find_format(graph).meaning.list_drawing(graph)
     drawn: dict[int, Node] = {}
     if not drawing:
         return drawn
@@ -325,13 +320,6 @@ def leave_drawn(values: Values, drawing: Mapping[int, Node]) -> Values:
     for place, node in drawing.items():
         outputs[place] = msgspec.structs.replace(outputs[place], unjudged=describe_drawing(node))
     return msgspec.structs.replace(values, outputs=tuple(outputs))
-
-
-def _list_inside(node: Node) -> Iterator[Node]:
-    yield node
-    for body in node.subgraphs:
-        for graph in iter_graphs(body):
-            yield from graph.nodes
 
 
 def describe_engines(executors: ChosenEngines) -> dict[str, None]:

@@ -134,6 +134,8 @@ class Drawer:
         self._drawn: list[Mapping[Node, Array]] = []
         self._alone = Setup()
         paired = {b for _, b in self._pairs}
+        # Labels and states are zeros on purpose, and parameters are large.
+        self._varied = [a for a, _ in self._pairs if not self._leader.is_constant(a)]
         own = [
             node
             for node in self._follower.graph.variables()
@@ -289,9 +291,8 @@ class Drawer:
     ) -> list[NodePair]:
         """Pair inputs of one type that are equal in all sets."""
         groups: dict[Any, list[Node]] = {}
-        for node, _ in self._pairs:
-            # Labels and states are zeros on purpose, and parameters are large.
-            if node in feeds or self._leader.is_constant(node):
+        for node in self._varied:
+            if node in feeds:
                 continue
             is_drawn = all(node in draw for draw in draws)
             # Empty inputs are always equal.

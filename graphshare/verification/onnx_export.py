@@ -15,7 +15,7 @@ import numpy as np
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
 from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.roles import Kind
+from graphshare.analysis.roles import find_auxiliary
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
 from graphshare.execute.backends.backend import Computation, Look, open_computation
@@ -370,12 +370,11 @@ def _find_branches(
     except RefusedError:
         return
     records = RecordsByName(source.parameter_file) if source.parameter_file is not None else None
+    auxiliary = find_auxiliary(static.roles)
     for pair in pairs:
         pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
         owned = [(a, b) for a, b in pairing.pairs if a.is_variable and static.roles[a].is_parameter]
-        compared = compare_parameters(
-            owned, lambda node: static.roles[node].kind is Kind.AUXILIARY, records, records
-        )
+        compared = compare_parameters(owned, auxiliary, records, records)
         is_twin = pairing and all(parameter.how in ("tied", "equal") for parameter in compared)
         fed = _list_fed(pairing, inputs)
         if is_twin and all(inputs[a].shape == inputs[b].shape for a, b in fed):

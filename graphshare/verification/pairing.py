@@ -17,7 +17,7 @@ from graphshare.analysis.name_lists import (
     resolve_targets,
 )
 from graphshare.analysis.normal_form import make_form
-from graphshare.analysis.roles import Kind, Role, assign_roles
+from graphshare.analysis.roles import Role, assign_roles, find_auxiliary, list_parameters
 from graphshare.checkpoint.map_file import NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, locate_refusals
@@ -488,14 +488,12 @@ class Side:
         self.records = None if model.parameter_file is None else RecordsByName(model.parameter_file)
         held = None if self.records is None else frozenset(self.records.names())
         self.roles: dict[Node, Role] = assign_roles(model.graph, held=held, as_input=as_input)
-
-    def is_auxiliary(self, node: Node) -> bool:
-        """Whether a variable is an auxiliary state."""
-        return self.roles[node].kind is Kind.AUXILIARY
+        self._parameters = frozenset(list_parameters(self.roles))
+        self.auxiliary = find_auxiliary(self.roles)
 
     def is_parameter(self, *nodes: Node) -> bool:
         """Whether any of the variables is a parameter."""
-        return any(self.roles[node].is_parameter for node in nodes)
+        return not self._parameters.isdisjoint(nodes)
 
 
 def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tuple[str, ...]]:
@@ -520,7 +518,7 @@ def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tu
             pairing.statements.append(places)
     parameters = [(a, b) for a, b in variables if one.is_parameter(a) or two.is_parameter(b)]
     changes = [*pairing.describe()]
-    for p in compare_parameters(parameters, one.is_auxiliary, one.records, two.records):
+    for p in compare_parameters(parameters, one.auxiliary, one.records, two.records):
         # A weight of another dtype has different bytes on purpose; values decide.
         is_converted = across_dtypes and p.has_other_type
         if p.how == "different" and not is_converted:

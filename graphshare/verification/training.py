@@ -134,7 +134,7 @@ def train_branches(
     return compare_training(
         (pair.left, pair.right),
         pairing.pairs,
-        [(p.left, p.right, side.is_auxiliary(p.left)) for p in parameters],
+        [(p.left, p.right, p.left in side.auxiliary) for p in parameters],
         TrainingData(equal, {**right_inference.shapes, **shapes}),
         # Shared nodes have the reference's shapes in both.
         TrainingData(different, {**own_right_inference.shapes, **shapes}),

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.analysis.roles import assign_roles, find_auxiliary, find_constants, list_parameters
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
 from graphshare.execute.backends.backend import REFERENCE, Backend, Computation, EngineOptions, Look
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_engine
 from graphshare.execute.interpreter import Run, run_plan
-from graphshare.execute.plan import find_unsupported_operators, make_plan
+from graphshare.execute.plan import ExecutionPlan, find_unsupported_operators
 from graphshare.execute.prepare.assignment import (
     DEFAULT,
     Assignment,
@@ -53,11 +54,17 @@ class KernelComputation(Computation):
     ) -> None:
         self.graph, self.parameters, self.where = graph, parameters, where
         self.roles = assign_roles(graph, held=list_parameter_names(parameters), as_input=as_input)
+        self._parameters = frozenset(list_parameters(self.roles))
+        self._auxiliary = find_auxiliary(self.roles)
         self._executor, self._as_input = executor, as_input
         self.engine = executor.title
         self._variables = [node for node in graph.nodes if node.is_variable]
         self._read: dict[Node, Array] = {}
         self._cases: dict[Any, Assignment] = {}
+
+    @cached_property
+    def _constants(self) -> frozenset[Node]:
+        return find_constants(self.roles)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -71,7 +78,7 @@ class KernelComputation(Computation):
         shapes: Mapping[Node, GivenShape] = EMPTY,
         options: DrawOptions = DEFAULT,
     ) -> Assignment:
-        make_plan(self.graph.heads)  # for its errors, before parameters are drawn and inferred
+        self._find_plan()  # for its errors, before parameters are drawn and inferred
         assigned = self._assign(feeds, shapes, options)
         if options.batch > 1 and assigned.sized:
             sizes = {node: assigned.values[node].shape for node in assigned.sized}
@@ -85,24 +92,21 @@ class KernelComputation(Computation):
     ) -> Sequence[Fault]:
         known = {*fed, *(list_parameter_names(self.parameters) or ())}
         missing = [
-            node
-            for node in self._variables
-            if self.roles[node].is_parameter and node.name not in known
+            node for node in self._variables if node in self._parameters and node.name not in known
         ]
         try:
             with locate_refusals(self):
-                make_plan(self.graph.heads)
+                self._find_plan()
                 refuse_missing(missing, self.roles, 0, params_seed, self.parameters)
         except RefusedError as error:
             return error.faults
         return ()
 
     def is_parameter(self, node: Node) -> bool:
-        return self.roles[node].is_parameter
+        return node in self._parameters
 
     def is_constant(self, node: Node) -> bool:
-        role = self.roles[node]
-        return role.is_parameter or role.is_optional
+        return node in self._constants
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
         case, full = self._complete(values)
@@ -115,7 +119,7 @@ class KernelComputation(Computation):
         rng = self._open_stream(seed)
         if profile:
             shapes = case.inference.shapes
-            return run_plan(make_plan(self.graph.heads), full, shapes=shapes, rng=rng, profile=True)
+            return run_plan(self._find_plan(), full, shapes=shapes, rng=rng, profile=True)
         return self._executor.run(self.graph.heads, full, case.inference, self.roles, rng=rng)
 
     def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
@@ -140,17 +144,16 @@ class KernelComputation(Computation):
         self._read.clear()
         self._cases.clear()
 
+    def _find_plan(self) -> ExecutionPlan:
+        return self._executor.find_plan(self.graph.heads)
+
     def _open_stream(self, seed: int | None) -> np.random.Generator | None:
         return None if seed is None else random_stream(seed)
 
     def _read_parameters(self, values: Mapping[Node, Array]) -> dict[Node, Array]:
         wanted = [node for node in self._variables if node not in values]
         missing = [node for node in wanted if node not in self._read]
-        self._read.update(
-            parameter_values(
-                missing, self.parameters, lambda node: self.roles[node].kind is Kind.AUXILIARY
-            )
-        )
+        self._read.update(parameter_values(missing, self.parameters, self._auxiliary))
         return {node: self._read[node] for node in wanted if node in self._read}
 
     def _complete(self, values: Mapping[Node, Array]) -> tuple[Assignment, dict[Node, Array]]:
@@ -167,7 +170,7 @@ class KernelComputation(Computation):
         key = self._make_key(values)
         if key not in self._cases:
             own = [node for node in self._variables if node in values]
-            held = {node: values[node] for node in own if self.roles[node].is_parameter}
+            held = {node: values[node] for node in own if node in self._parameters}
             fed = {node: values[node] for node in own if node not in held}
             self._keep(values, self._assign(fed, EMPTY, DEFAULT, held))
         return self._cases[key]

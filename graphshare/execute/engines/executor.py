@@ -36,7 +36,7 @@ from graphshare.text.format import format_count, format_names
 _MANY = 6
 """The number of forward passes from which on an engine's work at compilation pays."""
 _KEPT = 16
-"""The number of cached programs."""
+"""The number of cached plans, and of cached programs."""
 Watch = Callable[[Node, Sequence[Array]], None]
 _Output = tuple[Node, int]
 _NAMED = 6
@@ -65,6 +65,7 @@ class Executor:
         self.engine, self.title = engine, title
         self.notes: dict[str, None] = {}
         self._strict, self._forwards, self._alone, self._fixed = strict, forwards, alone, fixed
+        self._plans: dict[tuple[_Output, ...], ExecutionPlan] = {}
         self._programs: dict[Any, tuple[Program | None, Mapping[Node, Array]]] = {}
 
     def run(
@@ -96,13 +97,23 @@ class Executor:
         wanted = [*heads, *(entry for outputs in inner for entry in outputs)]
         program = self.find_program(wanted, values, inference, roles)
         if program is None:
-            return run_plan(make_plan(heads), values, shapes=inference.shapes, rng=rng, watch=watch)
+            plan = self.find_plan(heads)
+            return run_plan(plan, values, shapes=inference.shapes, rng=rng, watch=watch)
         done = program.run(values, rng)
         if watch is not None:
             rest = iter(done.outputs[len(heads) :])
             for outputs in inner:
                 watch(outputs[0].node, [next(rest) for _ in outputs])
         return Run(done.outputs[: len(heads)], done.peak_bytes)
+
+    def find_plan(self, heads: Sequence[Entry]) -> ExecutionPlan:
+        """Return the steps of numpy for these heads; cached. Raises as :func:`make_plan`."""
+        key = tuple((entry.node, entry.index) for entry in heads)
+        if key not in self._plans:
+            if len(self._plans) >= _KEPT:
+                del self._plans[next(iter(self._plans))]
+            self._plans[key] = make_plan(heads)
+        return self._plans[key]
 
     def find_program(
         self,

@@ -6,7 +6,7 @@ A value holds for every variable of its name.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -162,22 +162,23 @@ def for_variables(
 def parameter_values(
     variables: Sequence[Node],
     params: ParameterFile | None,
-    is_auxiliary: Callable[[Node], bool],
+    auxiliary: Collection[Node],
     *,
     shared: MutableMapping[Any, Any] | None = None,
 ) -> dict[Node, Any]:
     """Return the arrays of variables in a parameter file, without arrays that were never filled.
 
-    ``shared`` caches unconverted, read-only arrays by their place in the file.
+    Those in ``auxiliary`` are looked up among the auxiliary states first. ``shared`` caches
+    unconverted, read-only arrays by their place in the file.
     """
-    if params is None:
+    if params is None or not variables:
         return {}
     records = RecordsByName(params)
     values = {}
     identity = None if shared is None else find_identity(params.path)
     with ArrayReader(params, together=True) as reader:
         for node in variables:
-            record = records.of(node, auxiliary=is_auxiliary(node))
+            record = records.of(node, auxiliary=node in auxiliary)
             if record is None or record.shape is None:
                 continue
             if shared is None or identity is None or record.origin is not None:

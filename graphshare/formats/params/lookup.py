@@ -4,7 +4,7 @@ different.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -56,11 +56,14 @@ class RecordsByName:
 
 def compare_parameters(
     pairs: Iterable[tuple[Node, Node]],
-    is_auxiliary: Callable[[Node], bool],
+    auxiliary: Collection[Node],
     left: RecordsByName | None,
     right: RecordsByName | None,
 ) -> list[ParameterPair]:
-    """Compare each pair of parameter nodes; without a file only tied ones are recognized."""
+    """Compare each pair of parameter nodes; without a file only tied ones are recognized.
+
+    A pair whose left node is in ``auxiliary`` is looked up among the auxiliary states first.
+    """
     if left is None or right is None:
         return [
             ParameterPair(a, b, "tied")
@@ -75,8 +78,8 @@ def compare_parameters(
             if a is b and left is right:
                 results.append(ParameterPair(a, b, "tied"))
                 continue
-            auxiliary = is_auxiliary(a)
-            x, y = left.of(a, auxiliary=auxiliary), right.of(b, auxiliary=auxiliary)
+            is_auxiliary = a in auxiliary
+            x, y = left.of(a, auxiliary=is_auxiliary), right.of(b, auxiliary=is_auxiliary)
             absent = [node.name for node, record in ((a, x), (b, y)) if record is None]
             if x is None or y is None:
                 results.append(

@@ -327,7 +327,7 @@ def _compare_defaults(
     pairs = [pair for pair in inputs if any(node.details.holds_value for node in pair)]
     labels = f"{left.member.label} and {right.member.label}"
     records = left.index_records(), right.index_records()
-    for pair in compare_parameters(pairs, lambda node: False, *records):
+    for pair in compare_parameters(pairs, (), *records):
         if pair.how == "different":
             what = f"defaults of different {pair.detail}"
         elif pair.how == "missing":

@@ -36,7 +36,7 @@ def test_each_pair_is_tied_equal_different_or_missing(tmp_path: Path) -> None:
     right = RecordsByName(write(tmp_path / "b.npz", a=ones, b=np.ones(2), both=ones[:1]))
     assert (left.names(), right.names()) == ({"a", "b", "both"}, {"a", "b", "both"})
     pairs = [(A, A), (A, B), (B, B), (BOTH, A), (A, BOTH), (C, A), (A, C), (C, C)]
-    assert compare(pairs, lambda node: node is BOTH, left, right) == [
+    assert compare(pairs, {BOTH}, left, right) == [
         (A, A, "equal", ""),
         (A, B, "different", "types float32 and float64"),
         (B, B, "different", "types float32 and float64"),
@@ -46,13 +46,13 @@ def test_each_pair_is_tied_equal_different_or_missing(tmp_path: Path) -> None:
         (A, C, "missing", "the parameter file does not hold c"),
         (C, C, "missing", "the parameter file does not hold c and c"),
     ]
-    assert compare([(BOTH, A)], lambda node: False, left, right) == [(BOTH, A, "equal", "")]
-    assert compare([(C, C), (BOTH, A)], lambda node: False, left, left) == [
+    assert compare([(BOTH, A)], (), left, right) == [(BOTH, A, "equal", "")]
+    assert compare([(C, C), (BOTH, A)], (), left, left) == [
         (C, C, "tied", ""),
         (BOTH, A, "equal", ""),
     ]
     for one, other in ((left, None), (None, right), (None, None)):
-        assert compare([(A, A), (A, B)], lambda node: False, one, other) == [
+        assert compare([(A, A), (A, B)], (), one, other) == [
             (A, A, "tied", ""),
             (A, B, "missing", "no parameter file is given"),
         ]
