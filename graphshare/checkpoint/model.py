@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -22,7 +23,7 @@ from graphshare.checkpoint.parameters import (
     replace_arrays,
 )
 from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
-from graphshare.formats.model_format import RemovedMessage, find_format
+from graphshare.formats.model_format import ModelFormat, RemovedMessage, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild_graph
@@ -31,7 +32,7 @@ from graphshare.text.names import TakenNames, did_you_mean, split_key
 from graphshare.text.summary import ShortRepr, format_html, quote_name
 
 
-class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
+class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False, dict=True):
     """A graph with its parameters, as it was loaded or as a rewrite made it.
 
     ``parameter_file`` is the index of the parameters: names, shapes, dtypes and where the bytes
@@ -117,6 +118,11 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         """
         return list_parameter_names(self.parameter_file)
 
+    @cached_property
+    def format(self) -> ModelFormat:
+        """The format of the graph."""
+        return find_format(self.graph)
+
     @property
     def loaded_models(self) -> tuple[Checkpoint, ...]:
         """The models that were loaded: the sources of a rewrite, else this one."""
@@ -149,7 +155,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
                 hint = did_you_mean(name, known)
                 faults.append(Fault(f"the graph has no variable named {name!r}", hint=hint))
         RefusedError.raise_any(faults)
-        in_model = find_format(self.graph).holds_parameters
+        in_model = self.format.holds_parameters
         file = replace_arrays(self.parameter_file, arrays, None if in_model else auxiliary)
         return msgspec.structs.replace(self, parameter_file=file, needs_params=True)
 
@@ -183,7 +189,8 @@ def follow_rewrite(
         RefusedError: two records would get one name, or a type is missing.
     """
     rewrite = _settle_names(rewrite)
-    removed, more = _account(rewrite)
+    format_ = find_format(rewrite.graph)
+    removed, more = _account(rewrite, format_)
     file = model.parameter_file
     if file is not None:
         file = list_under(file, plan_records(file, rewrite, drop_unused=drop_unused))
@@ -195,7 +202,7 @@ def follow_rewrite(
         rewrite=rewrite if model.rewrite is None else model.rewrite.then(rewrite),
         sources=model.loaded_models,
         report=report,
-        notes=(*notes, *_note_untyped(rewrite.graph, needs_types), *more),
+        notes=(*notes, *_note_untyped(rewrite.graph, format_, needs_types), *more),
         needs_params=model.needs_params or needs_params,
         removed=_join_removed(model.removed, removed),
     )
@@ -216,7 +223,8 @@ def follow_group(
     # Before labels change: records have the names of variables.
     lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]
     rewrite = _settle_names(rewrite)
-    removed, more = _account(rewrite)
+    format_ = find_format(rewrite.graph)
+    removed, more = _account(rewrite, format_)
     records = tuple(chain.from_iterable(part.records for part in lists))
     # Outputs in a folder get the name and epoch of the first model with parameters.
     namesake = next((model for model in models if model.parameter_file is not None), models[0])
@@ -235,7 +243,7 @@ def follow_group(
         rewrite=rewrite,
         sources=tuple(sources),
         report=report,
-        notes=(*notes, *_note_untyped(rewrite.graph, needs_types=True), *more),
+        notes=(*notes, *_note_untyped(rewrite.graph, format_, needs_types=True), *more),
         needs_params=True,
         removed=_join_removed(earlier, removed),
     )
@@ -263,8 +271,7 @@ def _plan_records(
         placed.update(images)
 
 
-def _note_untyped(graph: Graph, needs_types: bool) -> list[str]:
-    format_ = find_format(graph)
+def _note_untyped(graph: Graph, format_: ModelFormat, needs_types: bool) -> list[str]:
     if not format_.types.are_stated:
         return []
     names = format_.types.list_untyped_outputs(graph)
@@ -285,13 +292,13 @@ def _join_removed(
     return tuple(dict.fromkeys((*earlier, *later)))
 
 
-def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:
+def _account(rewrite: Rewrite, format_: ModelFormat) -> tuple[list[RemovedMessage], list[str]]:
     """Raise SelfCheckError for a removed part of a kept owner."""
     branches = [(branch.source, branch.images) for branch in rewrite.branches]
     removed: list[RemovedMessage] = []
     notes: list[str] = []
     faults: list[Fault] = []
-    for part in find_format(rewrite.graph).account(rewrite.graph, branches):
+    for part in format_.account(rewrite.graph, branches):
         if isinstance(part, Fault):
             faults.append(replace(part, hint=BUG))
         elif isinstance(part, RemovedMessage):

@@ -217,7 +217,7 @@ def list_parameter_names(params: ParameterFile | None) -> frozenset[str] | None:
                 "has no names, so its records belong to no variable", where=params.path, hint=hint
             )
         )
-    return frozenset(record.name for record in params.records if record.key is not None)
+    return params.names
 
 
 def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool = False) -> Plan:

@@ -38,7 +38,6 @@ from graphshare.formats.model_format import (
     ModelFormat,
     Operation,
     SaveOptions,
-    find_format,
     load_format,
     require,
 )
@@ -106,7 +105,7 @@ def resolve_outputs(
         RefusedError: an output is an input without ``in_place``.
     """
     out, params, map = ("" if path is None else os.fspath(path) for path in (out, params, map))
-    format_ = find_format(model.graph)
+    format_ = model.format
     if in_place and (not out or _is_own_graph(out, model)):
         graph, params = _own_files(model, params)
         out = out or graph
@@ -216,7 +215,7 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
     """Yield a note on each parameter file beside the new symbol file that is not written and does
     not fit.
     """
-    stem, format_ = find_stem(outputs.graph), find_format(model.graph)
+    stem, format_ = find_stem(outputs.graph), model.format
     if is_url(stem) or format_.holds_parameters:
         return
     if extend(stem, format_.names.suffix) != outputs.graph:
@@ -281,9 +280,7 @@ def _place_params(path: str, model: Checkpoint) -> str:
     if not path or not is_directory(path):
         return path
     source = model.parameter_file.path if model.parameter_file is not None else ""
-    root, usual = os.path.splitext(
-        find_format(model.graph).names.params_path(_name(model, path), model.epoch)
-    )
+    root, usual = os.path.splitext(model.format.names.params_path(_name(model, path), model.epoch))
     return join(path, root + (os.path.splitext(base_name(source))[1] or usual))
 
 
@@ -314,7 +311,7 @@ def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
             )
         )
     has_params = model.parameter_file is not None
-    in_model = find_format(model.graph).holds_parameters
+    in_model = model.format.holds_parameters
     if has_params and source.parameter_file is not None and not in_model:
         params = params or source.parameter_file.path
     return source.where, params
@@ -391,10 +388,10 @@ def write_outputs(
     """Write the parts of ``model`` that ``outputs`` names, and ``arrays`` by name, in one
     transaction.
 
+    ``outputs`` are checked: they come from :func:`resolve_outputs` or :func:`resolve_run_outputs`.
     The graph is read back and checked before anything is in place. Stdout is flushed before a file
     is replaced. Raises as :func:`save`.
     """
-    check_outputs(outputs, model)
     end_time_limit()
     with locate_refusals(model), OutputTransaction() as stage:
         # An output may be the file of a redirected stdout, and would overwrite it.
@@ -410,9 +407,6 @@ def write_outputs(
 
 def write_models(models: Iterable[tuple[Outputs, Checkpoint]]) -> None:
     """Write several models, all or none. Errors as in :func:`write_outputs`."""
-    models = list(models)
-    for outputs, model in models:
-        check_outputs(outputs, model)
     end_time_limit()
     with OutputTransaction() as stage:
         for outputs, model in models:
@@ -426,7 +420,7 @@ def _stage_model(
 ) -> list[bytes]:
     to_stdout: list[bytes] = []
     if outputs.graph:
-        to_stdout = find_format(model.graph).stage(
+        to_stdout = model.format.stage(
             model.graph, model.parameter_file, outputs.graph, stage, options
         )
     if model.parameter_file is not None and outputs.params:

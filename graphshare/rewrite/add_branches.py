@@ -138,7 +138,8 @@ def add_branches(
     check_prefixes(prefixes)
     heads = graph.heads if upto is None else tuple(upto)
     source: Sequence[Node] = graph.nodes if upto is None else _nodes_for(graph, heads)
-    _check_names(graph, source, prefixes, shared, drop_original, other_names)
+    implied = list(list_implied_variables(graph))
+    _check_names(graph, source, prefixes, shared, implied, drop_original, other_names)
 
     branches: list[Branch] = []
     nodes: list[Node] = []
@@ -167,7 +168,7 @@ def add_branches(
         heads=tuple(all_heads),
         source=graph.source.after_rewrite(branches[0].images, unchanged=unchanged),
     )
-    return Rewrite(result, tuple(branches), _rename_implied(graph, source, prefixes))
+    return Rewrite(result, tuple(branches), _rename_implied(implied, source, prefixes))
 
 
 def _nodes_for(graph: Graph, heads: Sequence[Entry]) -> list[Node]:
@@ -218,10 +219,9 @@ def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[N
 
 
 def _rename_implied(
-    graph: Graph, source: Sequence[Node], prefixes: Sequence[str]
+    implied: Sequence[Implied], source: Sequence[Node], prefixes: Sequence[str]
 ) -> tuple[Rename, ...]:
     """Return renames of states: each is named after its branch's operator."""
-    implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
     names = [variable.name for variable in implied if variable.node in copied]
     return tuple([Rename(prefix, name, prefix + name) for prefix in prefixes for name in names])
@@ -232,10 +232,10 @@ def _check_names(
     source: Sequence[Node],
     prefixes: Sequence[str],
     shared: Collection[Node],
+    implied: Sequence[Implied],
     drop_original: bool,
     other_names: Collection[str],
 ) -> None:
-    implied = list(list_implied_variables(graph))
     unnamed = [variable for variable in implied if not variable.node.name]
     if unnamed:
         ops = ", ".join(sorted({variable.node.op for variable in unnamed}))

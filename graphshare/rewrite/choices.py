@@ -80,6 +80,8 @@ class Duplication(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
     """Return the inputs that patterns of ``--share-input`` match; RefusedError for idle patterns."""
     shared: dict[Node, None] = {}
+    if not patterns:
+        return shared
     faults = []
     inputs = {node: node.name for node, role in roles.items() if not role.is_parameter}
     for pattern in patterns:

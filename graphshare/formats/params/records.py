@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -165,7 +166,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return element_count(self.shape) * ITEM_SIZES[self.dtype]
 
 
-class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
+class ParameterFile(ShortRepr, msgspec.Struct, frozen=True, dict=True):
     """The index of one parameter file. ``size`` is in bytes; ``identity`` changes when the file
     does.
 
@@ -189,6 +190,11 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
 
     def _summary(self) -> str:
         return f"{quote_name(self.shown_path)}, {format_count(len(self.records), 'array')}"
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the records, without ``arg:`` and ``aux:``."""
+        return frozenset(record.name for record in self.records if record.key is not None)
 
     @property
     def shown_path(self) -> str:
