@@ -1,5 +1,5 @@
-"""MXNet's operators, one folder per family: signature, kernel, gradient and batch-axis rule.
+"""MXNet's operators, one folder per family; :mod:`graphshare.ops.registry` finds them by name.
 
-:mod:`graphshare.ops.registry` finds them by name. Source of all tables: the registry of MXNet 1.9.1
-(CPU build with oneDNN), as its own parser and loader show it.
+Source of all tables: the registry of MXNet 1.9.1 (CPU build with oneDNN), as its own parser and
+loader show it.
 """

@@ -29,7 +29,9 @@ _ARITHMETIC = {
 
 
 class OperatorWithConstants:
-    """An operator with constants. ``name_rest`` returns a term for all but its weights."""
+    """An operator with constants. ``name_rest(weight's shape)`` returns a term for all but its
+    weights.
+    """
 
     def __init__(
         self,
@@ -39,7 +41,6 @@ class OperatorWithConstants:
         find: FindConstant,
         name_rest: Callable[[tuple[int, ...]], Hashable],
     ) -> None:
-        """``name_rest`` is called with the shape of the weight."""
         self.op, self.attrs, self.count, self.find, self.name_rest = (
             op,
             attrs,

@@ -77,7 +77,7 @@ def _after_blanks(text: str, position: int) -> int:
 
 
 def _integer(kind: str) -> Member:
-    """Return the C++ stream reader of a whole number. Unsigned kinds accept a minus and wrap."""
+    """Return a C++ stream reader; unsigned kinds accept a minus and wrap."""
     low, high = _BITS[kind]
 
     def read(text: str, position: int) -> Reading:
@@ -99,7 +99,7 @@ def _integer(kind: str) -> Member:
 
 
 def _real(kind: str) -> Member:
-    """Return the C++ stream reader of a real number, without ``inf``, ``nan`` and suffix.
+    """Return a C++ stream reader, without ``inf``, ``nan`` and suffix.
 
     Too large a number fails, too small a one is 0.
     """
@@ -118,7 +118,7 @@ def _real(kind: str) -> Member:
 
 
 def _optional(member: Member, *, long_suffix: bool = False) -> Member:
-    """Return the reader of a ``dmlc::optional``; ``long_suffix`` allows an ``L`` after a number."""
+    """Read a ``dmlc::optional``; ``long_suffix`` allows an ``L`` after a number."""
 
     def read(text: str, position: int) -> Reading:
         # dmlc::optional does not skip white space here.
@@ -247,7 +247,7 @@ def _stof(kind: str) -> Callable[[str], float]:
 
 
 def _read_uint64(digits: str) -> int:
-    """Return a whole number modulo 2**64, so the last 64 digits suffice; 0 without digits."""
+    """Return the number modulo 2**64, so the last 64 digits suffice; 0 without digits."""
     return int(digits[-64:] or "0") % 2**64
 
 
@@ -322,21 +322,21 @@ def read_value(kind: str, text: str) -> Any:
     try:
         return _READERS[kind](text)
     except KeyError:
-        # _BOOLEANS raises KeyError for a bad text; an unknown kind is a bug.
+        # _BOOLEANS raises KeyError for bad text; an unknown kind is a bug.
         if kind not in _READERS:
             raise
         raise ValueError(text) from None
 
 
 def describe_spellings(kind: str, choices: tuple[str, ...] = ()) -> str:
-    """Describe the texts that a parameter of this kind accepts."""
+    """Describe the texts that this kind accepts."""
     base = kind.removesuffix("?")
     words = "one of " + ", ".join(choices) if base == "enum" else _SPELLINGS[_LIKE.get(base, base)]
     return f"{words}, or None" if kind.endswith("?") else words
 
 
 def has_np_shape(attrs: Mapping[str, Any]) -> bool:
-    """Return whether the graph with these attributes has NumPy shapes."""
+    """Whether a graph with these attributes has NumPy shapes."""
     value = attrs.get("is_np_shape")
     return isinstance(value, (list, tuple)) and len(value) == 2 and value[1] == 1
 

@@ -1,4 +1,4 @@
-"""Rules for the batch axis: an operator keeps it, moves it, or mixes samples.
+"""Rules for the batch axis: operators keep it, move it, or mix samples.
 
 Families state theirs in ``RULES``; the others follow from ``couples_batch`` of the signature.
 """
@@ -25,7 +25,7 @@ class At(NamedTuple):
     more: int = 0
 
     def is_axis(self, axis: int) -> bool:
-        """Whether an attribute's ``axis`` is, or may be, the batch axis."""
+        """Whether ``axis`` is, or may be, the batch axis."""
         if axis >= 0:
             return axis == self.axis
         # -1 is assumed not to be axis 0: a batch of single numbers is rare.
@@ -54,7 +54,7 @@ class Use:
         self.first: At = next(at for at in inputs if at is not None)
 
     def value(self, key: str) -> Any:
-        """Return the typed value of an attribute."""
+        """Return a typed attribute."""
         return self.signature.value(self.signature.current_attributes(self.node.attrs), key)
 
     def input(self, slot: int) -> At | None:
@@ -62,11 +62,9 @@ class Use:
 
     @property
     def axes_differ(self) -> bool:
-        """Whether two inputs have different batch axes."""
         return len({at.axis for at in self.inputs if at is not None}) > 1
 
     def formals_with_samples(self) -> list[str]:
-        """Return the formal inputs that have samples."""
         names = self.signature.formal_inputs(self.node.attrs, subgraphs=self.node.subgraphs)
         return [name for name, at in zip(names, self.inputs, strict=False) if at is not None]
 
@@ -105,7 +103,7 @@ def default_rule(use: Use) -> Outcome:
 
 
 def _broadcast_apart(use: Use) -> bool:
-    """Whether broadcasting inputs of different ranks would misalign the batch axis."""
+    """Whether inputs of different ranks would misalign the batch axis."""
     ranks = {(at.rank, at.more) for at in use.inputs if at is not None}
     known = {rank for rank, _ in ranks if rank is not None}
     # An unknown rank is assumed to equal a known one other than 1: data with a single axis is rare.

@@ -1,4 +1,4 @@
-"""Subgraph bodies of a node as kernels see them: operators and inference."""
+"""A node's subgraph bodies as kernels see them."""
 
 from __future__ import annotations
 
@@ -57,15 +57,13 @@ class NodeBodies:
         self._known: dict[tuple[Any, ...], tuple[Sequence[Any], Sequence[Any]]] = {}
 
     def operators(self, number: int) -> Sequence[tuple[str, Attrs]]:
-        """Return the operators of subgraph ``number``."""
         return inner_operators(self._graph(number))
 
     def shapes(self, number: int, variables: Shapes, heads: Shapes) -> tuple[Shapes, Shapes]:
-        """Infer shapes of the variables and heads of subgraph ``number`` from the known ones."""
+        """Infer shapes of variables and heads from the known ones."""
         return self._infer(number, "shapes", variables, heads)
 
     def types(self, number: int, variables: Types, heads: Types) -> tuple[Types, Types]:
-        """Infer dtypes in the same way."""
         return self._infer(number, "types", variables, heads)
 
     def _graph(self, number: int) -> Graph:
@@ -78,7 +76,7 @@ class NodeBodies:
     def _infer(
         self, number: int, what: What, variables: Sequence[Any], heads: Sequence[Any]
     ) -> tuple[Sequence[Any], Sequence[Any]]:
-        # Rules run until nothing changes, so the same question comes several times.
+        # Rules run until nothing changes: the same question recurs.
         key = (number, what, tuple(variables), tuple(heads))
         if key not in self._known:
             self._known[key] = self._infer_body(self._graph(number), what, variables, heads)

@@ -1,4 +1,4 @@
-"""Conversion of dtypes as in C and MXNet's casts and integer arithmetic; block draws."""
+"""Conversion of dtypes as in C and MXNet; block draws."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NO_BFLOAT16 = "bfloat16 is not supported; float32 can represent all of its numbe
 def convert(x: Array, dtype: Any) -> Array:
     """Return ``x`` as ``dtype``: fractions truncated, narrow integers wrapped.
 
-    A number outside the integer range (NaN, infinite, too large) becomes the least integer, as on
-    x86: the least int64 for int64, and the low bits of the least int32 for all narrower dtypes.
+    As on x86, a number outside the range (NaN, infinite, too large) becomes the least int64, for
+    narrower dtypes the low bits of the least int32.
     """
-    # Names only: comparing a dtype with an unknown name takes as long as a small kernel.
+    # Comparing a dtype with an unknown name takes as long as a small kernel.
     if isinstance(dtype, str):
         require(dtype != "bfloat16", NO_BFLOAT16)
     wanted = np.dtype(dtype)
@@ -40,7 +40,7 @@ def convert(x: Array, dtype: Any) -> Array:
 
 
 def to_floating(x: Array) -> Array:
-    """Return ``x`` for floating-point arithmetic: float64 unchanged, all else as float32."""
+    """Return float64 unchanged, all else as float32."""
     return x if x.dtype == np.float64 else x.astype(np.float32, copy=False)
 
 
@@ -48,7 +48,7 @@ _BLOCK = 1 << 18  # numbers that are drawn at a time: 2 MB of float64
 
 
 def draw_in_blocks(draw: Callable[[int], Array], shape: Sequence[int], dtype: Any) -> Array:
-    """Return an array of consecutive numbers of a stream; ``draw(n)`` returns the next ``n``."""
+    """Fill an array from a stream; ``draw(n)`` returns its next ``n`` numbers."""
     result: Array = np.empty(tuple(shape), dtype)
     flat = result.reshape(-1)
     for start in range(0, flat.size, _BLOCK):

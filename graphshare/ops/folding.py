@@ -1,4 +1,4 @@
-"""Operators that can be folded: layers that are linear in a weight, and scalings of channels."""
+"""Layers that are linear in a weight, and scalings of channels to fold into them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from graphshare.text.format import format_count, format_shape
 class LinearLayer(msgspec.Struct, frozen=True):
     """An operator on data, a weight and a bias (unless ``no_bias``), linear in the weight.
 
-    ``channel_axes(attrs)`` are the numbers, from either end, of the output's channel axis that hold
-    for every possible rank. ``scale(attrs, weight, factor)`` multiplies the weights of each output
-    channel by its factor (channels,); it raises :class:`KernelError` where shapes do not fit.
-    ``bias_factor(attrs)`` is the factor that the operator applies to its bias.
+    ``channel_axes(attrs)`` number the output's channel axis, from either end, for every possible
+    rank. ``scale(attrs, weight, factor)`` multiplies each output channel's weights by its factor
+    (channels,), or raises :class:`KernelError` where shapes do not fit. The operator multiplies its
+    bias by ``bias_factor(attrs)``.
     """
 
     channel_axes: Callable[[Attrs], tuple[int, ...]]
@@ -45,7 +45,7 @@ def scale_filters(attrs: Attrs, weight: Array, factor: Array) -> Array:
 
 
 def _scale_matrix(attrs: Attrs, weight: Array, factor: Array) -> Array:
-    """Multiply ``weight`` (K, channels), or with ``transB`` (channels, K), per channel."""
+    """``weight`` is (K, channels), or with ``transB`` (channels, K)."""
     return (
         scale_filters(attrs, weight, factor)
         if attrs["transB"]
@@ -73,10 +73,10 @@ def fold_scaling(
     bias: Array | None,
     statistics: Sequence[Array],
 ) -> tuple[Array, Array]:
-    """Return weight and bias of a layer with the scaling after it folded in.
+    """Return a layer's weight and bias with the scaling after it folded in.
 
-    The result has the weight's dtype and is computed in float64. ``attrs`` belong to the layer and
-    the scaling; ``statistics`` are the scaling's inputs after its first.
+    They have the weight's dtype and are computed in float64. ``attrs`` belong to layer and scaling;
+    ``statistics`` are the scaling's inputs after its first.
 
     Raises:
         KernelError: shapes do not fit, or a result is not finite; the message is the end of a
@@ -108,5 +108,5 @@ def fold_scaling(
 
 
 def is_same(left: Sequence[Array], right: Sequence[Array]) -> bool:
-    """Return whether all arrays are pairwise equal."""
+    """Whether all arrays are pairwise equal."""
     return all(map(np.array_equal, left, right))

@@ -1,7 +1,7 @@
-"""Formulas stated once, for arrays of kernels and for terms of an ONNX graph.
+"""Formulas stated once, for kernels and ONNX graphs.
 
-A formula is a function of :class:`Functions` and operands that support Python's arithmetic. Kernels
-call it with :data:`ARRAYS`, translations with :data:`graphshare.ops.onnx_terms.TERMS`.
+A formula takes :class:`Functions` and operands that support arithmetic. Kernels call it with
+:data:`ARRAYS`, translations with :data:`graphshare.ops.onnx_terms.TERMS`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 class Functions(NamedTuple):
     """The functions that formulas need besides arithmetic.
 
-    ``column(x, i)`` and ``columns(x, first, last)`` are parts of the last axis, along which
-    ``join(*parts)`` concatenates. ``constant(numbers, like)`` makes an operand of an array.
-    ``at_least_0`` is never -0, ``round`` rounds half to even, and ``clip(x, low, high)`` has bounds
-    in the dtype of ``x``.
+    ``column(x, i)`` and ``columns(x, first, last)`` cut the last axis, ``join(*parts)``
+    concatenates along it. ``constant(numbers, like)`` makes an operand of an array. ``at_least_0``
+    is never -0, ``round`` rounds half to even, and ``clip(x, low, high)`` has bounds in the dtype
+    of ``x``.
     """
 
     column: Callable[[Any, int], Any]
@@ -41,7 +41,7 @@ ARRAYS = Functions(
     constant=lambda numbers, like: numbers,
     minimum=np.minimum,
     maximum=np.maximum,
-    # -0 + 0 is 0; maximum alone may return either zero.
+    # -0 + 0 is 0; maximum may return either zero.
     at_least_0=lambda x: np.maximum(x + x.dtype.type(0), 0),
     clip=np.clip,
     round=np.rint,

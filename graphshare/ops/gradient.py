@@ -1,4 +1,4 @@
-"""Gradients of operators: vector-Jacobian products (vjp), or the reason why there is none.
+"""Gradients of operators: vector-Jacobian products (vjp), or why there is none.
 
 Like kernels, they do not know graphs. They follow MXNet even where it does not compute the
 derivative: losses ignore the gradient of their output, and some operators have a gradient of zero.
@@ -23,7 +23,7 @@ class GradientError(Exception):
 
 
 class TapeEntry(msgspec.Struct, eq=False):
-    """The data of one node that a forward pass keeps for the backward pass.
+    """One node's data that a forward pass keeps for the backward pass.
 
     ``requested[i]``: the gradient of input ``i`` is needed. ``subruns`` are backward passes of
     subgraphs in execution order, from gradients of heads to gradients of variables. ``stream``
@@ -47,12 +47,12 @@ Vjp = Callable[..., "Array | Gradients | None"]
 class Gradient(msgspec.Struct, frozen=True):
     """The gradient of one operator.
 
-    ``vjp(entry, *output gradients)`` returns the gradients of the inputs: one array for the first
-    input, or a sequence in which missing ones are zero. The first output's gradient is always an
-    array; another one is None if that output is unused. ``reads_inputs`` and ``reads_outputs``
-    state which arrays are kept. ``is_loss`` operators start a backward pass and ignore the output's
-    gradient; if an operator ``adds_penalty`` it starts one and adds to that gradient.
-    ``overwrites`` returns new values of inputs that MXNet's forward pass writes to.
+    ``vjp(entry, *output gradients)`` returns the inputs' gradients: one array for the first, or a
+    sequence in which missing ones are zero. The first output's gradient is always an array; another
+    one is None if that output is unused. ``reads_inputs`` and ``reads_outputs`` state which arrays
+    are kept. ``is_loss`` operators start a backward pass and ignore the output's gradient; those
+    with ``adds_penalty`` start one and add to that gradient. ``overwrites`` returns new values of
+    inputs that MXNet's forward pass writes to.
     """
 
     operator: str
@@ -65,7 +65,7 @@ class Gradient(msgspec.Struct, frozen=True):
 
 
 class NoGradient(msgspec.Struct, frozen=True):
-    """An operator whose gradient is not computed.
+    """An operator without a gradient.
 
     With ``is_zero`` it is zero, as in MXNet, and a backward pass ends here; else it is refused.
     """

@@ -65,7 +65,7 @@ class OperatorForm(NormalForm):
         attributes = self._find_attributes(op, signature, node, values)
         key = (op, attributes, tuple(operands), bodies, self._np_shape)
         draws = draws_numbers(node) or (op == "Dropout" and not is_dropout)
-        # Nodes that draw differ even if written alike, so each has its number.
+        # Nodes that draw differ even if written alike: each has a number.
         outputs = self._number_all(node, "operator", *key, self.count_drawn(key) if draws else 0)
         if (is_dropout or op in _PASSED_ON) and operands:
             self.used[

@@ -1,7 +1,7 @@
 """Inference of shapes and dtypes in a graph, in both directions.
 
-As in MXNet, rules are applied forwards and backwards until nothing changes. Known shapes come from
-the caller and from ``__shape__`` and ``__dtype__`` of variables.
+As in MXNet, rules are applied forwards and backwards until nothing changes. Known shapes and dtypes
+come from the caller and from ``__shape__`` and ``__dtype__`` of variables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_count, format_shape
 
-# Inference ends by itself, as each round adds facts; this bounds its time.
+# Every round adds facts, so inference ends; this bounds its time.
 _MAX_ROUNDS = 64
 _COUNTS = (
     "num_outputs",
@@ -81,10 +81,10 @@ def infer(
     As in MXNet, a shape in ``shapes`` replaces a variable's declared one (``__shape__``); for
     variables ``held`` in a parameter file the two must agree.
 
-    Nothing is inferred across operators without a kernel. A variable whose dtype nothing else
-    determines gets the one in ``yielding``, then float32, or none if ``yielding`` is None. With
-    ``types`` None only shapes are inferred. ``np_shape`` states that a subgraph's outer graph has
-    NumPy shapes; other graphs state it in their attributes.
+    Nothing is inferred across operators without a kernel. A variable whose dtype nothing determines
+    gets the one in ``yielding``, then float32, or none if ``yielding`` is None. With ``types`` None
+    only shapes are inferred. ``np_shape`` states that a subgraph's outer graph has NumPy shapes;
+    other graphs state it in their attributes.
 
     Raises:
         RefusedError: shapes or dtypes contradict each other; names the node, with its shapes and
@@ -190,7 +190,7 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
             new_inputs, new_outputs = self.kernel.body_types(
                 self.attrs, inputs, outputs, self.bodies
             )
-        # A known dtype stays: rules raise errors for contradictions themselves.
+        # A known dtype stays: rules raise errors for contradictions.
         merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
         return merged_in, [
             a or b
@@ -224,7 +224,7 @@ class _Propagation:
                 return
 
     def _apply(self, rule: _Rule, what: What) -> bool:
-        """Apply one rule, never to the same facts twice; return whether anything changed."""
+        """Never apply a rule to the same facts twice; return whether anything changed."""
         node = rule.node
         table = self._inference.table(what)
         inputs = [_slot(table, entry) for entry in node.inputs]
@@ -249,7 +249,7 @@ class _Propagation:
         return changed
 
     def _explain(self, rule: _Rule, what: What, error: Exception) -> Exception:
-        """Turn a rule's error into a refusal (contradiction or malformed node) or a bug."""
+        """Return a refusal (contradiction or malformed node) or a bug."""
         node = rule.node
         shapes = [_slot(self._inference.shapes, entry) for entry in node.inputs]
         dtypes = [_slot(self._inference.types, entry) for entry in node.inputs]
@@ -267,7 +267,6 @@ class _Propagation:
 
 
 def _find_excess(attrs: Mapping[str, Any]) -> str:
-    """Report a count of inputs or outputs too large for rules, if any."""
     for key in _COUNTS:
         value = attrs.get(key)
         if isinstance(value, int) and value > MAX_COUNT:
@@ -276,14 +275,14 @@ def _find_excess(attrs: Mapping[str, Any]) -> str:
 
 
 def bind_bodies(node: Node, *, np_shape: bool = False) -> NodeBodies:
-    """Return subgraphs as kernels see them; ``np_shape``: the graph has NumPy shapes."""
+    """Return a node's subgraphs as kernels see them; ``np_shape``: the graph has NumPy shapes."""
     return NodeBodies(node, partial(_infer_body, np_shape))
 
 
 def _infer_body(
     np_shape: bool, graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[Any]
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Infer shapes or dtypes inside a subgraph.
+    """Infer inside a subgraph.
 
     Raises:
         KernelError: a contradiction; the inner node is named.
@@ -341,10 +340,10 @@ def _store(
 def choose_sizes(
     inference: Inference, lists: Collection[Node] = ()
 ) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
-    """Choose sizes for variables of known rank; return the inference and the shapes, if any fit.
+    """Choose sizes for variables of known rank; return inference and shapes, if any fit.
 
     Axis 0 becomes 1, an image's channels 3, all other unknown sizes one number. Dtypes stay.
-    Variables in ``lists`` get as few axes as fit where nothing determines their rank.
+    Variables in ``lists`` get as few axes as fit if nothing determines their rank.
     """
     choice = _SizeChoice(inference)
     for start, sizes in choice.list_starts(lists):

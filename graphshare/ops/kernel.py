@@ -1,7 +1,5 @@
-"""The definition of a kernel. Kernels do not know graphs.
-
-They take attributes typed by :meth:`graphshare.ops.signature.Signature.parse`, shapes, arrays and a
-small context.
+"""The definition of a kernel. Kernels do not know graphs: they take attributes typed by
+:meth:`graphshare.ops.signature.Signature.parse`, shapes, arrays and a context.
 """
 
 from __future__ import annotations
@@ -36,15 +34,15 @@ def compute_now(positions: Sequence[int], key: Any, compute: Callable[[], Any]) 
 class Context(msgspec.Struct):
     """The context that a run provides to a kernel.
 
-    ``reusable[i]``: input ``i`` has its last use here, and the result may overwrite it.
+    ``reusable[i]``: the result may overwrite input ``i``, which has its last use here.
     ``num_outputs`` counts the requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` on
     arrays for its variables, in their own order, and returns its heads. ``shapes`` are inferred
     output shapes (empty without inference), for operators whose shape only inference knows
     (``_zeros`` of ``(2, 0, 200)``, or without axes under NumPy shapes). ``empty(shape, dtype)``
     allocates large results and scratch in reused buffers. ``inner`` are the first subgraph's
     operators with attributes, inputs before users. ``once(positions, key, compute)`` is
-    ``compute()``; it must depend only on ``key`` and the inputs at ``positions``: where those are
-    parameters of a bound graph, only the first call computes it.
+    ``compute()``, which must depend only on ``key`` and the inputs at ``positions``: for parameters
+    of a bound graph only the first call computes it.
     """
 
     training: bool = False
@@ -59,7 +57,7 @@ class Context(msgspec.Struct):
 
 
 class Bodies(Protocol):
-    """The subgraphs of a node: operators, and inference in both directions.
+    """A node's subgraphs: operators, and inference in both directions.
 
     ``variables`` are in the order in which ``run_subgraph`` takes arrays.
     """
@@ -122,15 +120,15 @@ class Kernel(msgspec.Struct, frozen=True):
 
     ``forward(context, attrs, *inputs)`` returns an array, several, or a :class:`KernelResult`.
     ``shapes(attrs, inputs, outputs)`` and ``types`` take the known facts about inputs and visible
-    outputs and return all that follow, in both directions; they raise :class:`KernelError` for a
-    contradiction. They are called again whenever more is known. ``body_shapes`` and ``body_types``
+    outputs and return all that follow, in both directions, or raise :class:`KernelError` for a
+    contradiction. They are called again when more is known. ``body_shapes`` and ``body_types``
     replace them for nodes with subgraphs. ``refuses(attrs, bodies)`` returns, before anything runs,
     why a node cannot be run although it has a kernel, else None.
 
     ``cost(attrs, inputs, outputs)`` counts multiply-adds (one product added to a sum) from known
-    shapes; only operators that multiply matrices or windows have one. ``body_cost(attrs, inputs,
-    cost_of)`` does so for subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for its
-    variables' shapes, in their own order. None is a cost that a missing shape leaves unknown.
+    shapes, for operators that multiply matrices or windows. ``body_cost(attrs, inputs, cost_of)``
+    does so for subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for its variables'
+    shapes, in their own order. None is a cost that a missing shape leaves unknown.
 
     ``limits`` state which inputs the kernel does not compute. An unexpected exception outside of
     them is a refusal; within them any exception but :class:`KernelError` is a bug.
@@ -139,13 +137,13 @@ class Kernel(msgspec.Struct, frozen=True):
     returns the bits of ``forward``, and a result with axes as a new array in C order; numpy's
     warnings are off. It serves results so small that finding a buffer takes longer than computing.
 
-    ``linear`` and ``scaling`` serve folding a scaling of channels into a linear layer's weight.
+    For ``linear`` and ``scaling`` see :mod:`graphshare.ops.folding`.
 
     The rest is for fusion; each returns None where it is not possible. ``epilogue(attrs)`` is the
     operation applied to a preceding operator's result; ``begin(attrs)`` is the operator as a chain
     of one; ``extend(attrs, operation, place)`` is the kernel, with attributes, for this chain and
-    then ``operation``, whose input ``place`` is the chain's result. Its inputs are the chain's and
-    then the operation's other ones.
+    then ``operation``, whose input ``place`` is the chain's result. Its inputs are the chain's,
+    then the operation's others.
     """
 
     operator: str

@@ -30,10 +30,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs and attributes that a kernel supports.
 
     ``dtypes`` apply to all inputs, ``first`` to the first one (empty: all dtypes). ``rank`` is the
-    least number of axes of inputs, ``ranks`` the allowed numbers for the first. ``elements``:
-    inputs must have elements; ``finite``: no NaN or infinity. ``positive`` attributes (all members
-    of a tuple) must be at least 1, ``not_negative`` ones at least 0, ``above`` ones above 0.
-    Results must have no negative size.
+    least rank of inputs, ``ranks`` the allowed ones for the first. ``elements``: inputs must have
+    elements; ``finite``: no NaN or infinity. ``positive`` attributes (all members of a tuple) must
+    be at least 1, ``not_negative`` ones at least 0, ``above`` ones above 0. Results must have no
+    negative size.
     """
 
     dtypes: Sequence[str] = ()
@@ -112,11 +112,11 @@ def with_limits(limits: Limits, *kernels: T) -> tuple[T, ...]:
 
 
 def impossible_shape(shapes: Iterable[Shape]) -> str | None:
-    """Describe the first of ``shapes`` that no array has, if any."""
+    """Describe the first of ``shapes`` that no array can have."""
     for shape in shapes:
         if shape is not None and len(shape) > MAX_RANK:
             return f"an array would have {format_count(len(shape), 'axis')}, more than {MAX_RANK}"
-        # numpy's sizes have 63 bits; its own error would lack the node's name.
+        # numpy's sizes have 63 bits; its error would lack the node's name.
         if shape is not None and any(
             size is not None and not 0 <= size < 1 << 63 for size in shape
         ):
@@ -162,7 +162,7 @@ def refuse_invalid_call() -> Iterator[None]:
 
 
 def require_memory(count: int) -> None:
-    """Refuse ``count`` bytes of scratch (absent from inferred shapes) beyond the memory limit.
+    """Refuse ``count`` bytes of scratch (not in inferred shapes) beyond the memory limit.
 
     Raises:
         KernelError: with the bytes, the limit and the option that sets it.
@@ -175,7 +175,7 @@ def require_memory(count: int) -> None:
 
 
 def require(condition: object, message: str) -> None:
-    """Raise unless ``condition`` holds for inputs or attributes.
+    """Raise unless ``condition`` holds.
 
     Raises:
         KernelError: with ``message``.

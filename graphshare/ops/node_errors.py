@@ -30,7 +30,7 @@ class KernelCall(msgspec.Struct, frozen=True, eq=False):
 
 
 def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedError:
-    """Return the error for inputs (shapes or dtypes) that the operator cannot take."""
+    """Return the error for shapes or dtypes that the operator cannot take."""
     return RefusedError(
         Fault(f"{node.op} cannot take {_format_inputs(node, inputs)}: {reason}", node=node.name)
     )
@@ -39,8 +39,8 @@ def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedE
 def explain_failure(call: KernelCall, part: str, error: Exception) -> Exception:
     """Return the error to raise where ``part`` of a kernel or gradient raised ``error``.
 
-    It is a refusal if the node is wrong or its inputs are outside of the kernel's limits, otherwise
-    a bug. An error already explained (in a subgraph) or caused by the machine is raised again.
+    It is a refusal if the node is wrong or its inputs are beyond the kernel's limits, else a bug.
+    An error already explained (in a subgraph) or caused by the machine is raised again.
     """
     if isinstance(error, (BugError, GraphshareError, MemoryError, RecursionError)):
         raise error
@@ -66,7 +66,7 @@ def explain_failure(call: KernelCall, part: str, error: Exception) -> Exception:
 
 
 def _contradiction(call: KernelCall) -> str | None:
-    """Return why the kernel's rules refuse shapes and dtypes that were not inferred before."""
+    """Return why the kernel's rules refuse facts that were not inferred before."""
     try:
         call.kernel.shapes(call.attrs, call.shapes, [None])
         call.kernel.types(call.attrs, call.dtypes, [None])

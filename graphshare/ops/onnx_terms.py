@@ -31,7 +31,6 @@ class Term:
 
     @property
     def is_float(self) -> bool:
-        """Whether the dtype is floating point."""
         return self.dtype.startswith(("float", "bfloat"))
 
     def number(self, value: float, dtype: str = "") -> Term:
@@ -110,7 +109,6 @@ class Term:
         )
 
     def reshape(self, shape: Sequence[int]) -> Term:
-        """Return the term with a known shape."""
         return Term(self.t, self.t.reshape(self.name, shape), self.dtype)
 
     def unsqueeze(self, axis: int) -> Term:
@@ -120,7 +118,6 @@ class Term:
         )
 
     def expand(self, shape: Sequence[int]) -> Term:
-        """Broadcast to ``shape``."""
         return Term(self.t, self.t.emit("Expand", self.name, self.t.integers(shape)), self.dtype)
 
     def __add__(self, other: Operand) -> Term:

@@ -20,7 +20,7 @@ def place_taps(window: Window, counts: Sequence[int]) -> list[Array]:
 
 
 def gather_columns(t: Translation, x: str, places: Sequence[Array]) -> str:
-    """Return cells of (N, C, spatial) under taps: (N, C, taps per axis, positions per axis)."""
+    """Return cells of (N, C, spatial): (N, C, taps per axis, positions per axis)."""
     rank = len(places)
     # Each Gather puts taps before positions, so the next axis is two further.
     for i, cells in enumerate(places):

@@ -1,7 +1,6 @@
 """Gradients of operators that only move elements: the operator is applied to element numbers.
 
-An element's gradient is the sum of the gradients wherever its number appears. Frequently used
-operators have their own gradients.
+An element's gradient is the sum of the gradients wherever its number appears.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from graphshare.ops.registry import find_kernel
 def permutation_vjp(operator: str, *, attrs: Mapping[str, Any] | None = None) -> Vjp:
     """Return the gradient of the first input; the outputs hold its elements, or constants.
 
-    Elements are numbered from 1, so an inserted constant must be 0 or less. ``attrs`` override the
+    Elements are numbered from 1: an inserted constant must be 0 or less. ``attrs`` override the
     node's own.
     """
 

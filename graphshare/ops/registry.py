@@ -33,7 +33,7 @@ def canonical(name: str) -> str:
 
 
 def lookup(name: str) -> Signature | None:
-    """Return the signature for a name or alias; None for an unknown operator.
+    """Return the signature for a name or alias, None if unknown.
 
     Foreign operators have one too; its ``registered`` is False.
     """
@@ -94,7 +94,7 @@ def find_outputs(node: Node) -> OutputList | None:
 
 
 def output_name(entry: Entry) -> str:
-    """Return the name of a variable, the one stored in an ONNX file, or MXNet's.
+    """Return a variable's name, the one stored in an ONNX file, or MXNet's.
 
     MXNet's is node name, underscore, label; only the label without a node name.
     """
@@ -186,7 +186,6 @@ class Contributions(Generic[Item]):
         )
 
     def register(self, item: Item) -> None:
-        """Add or replace an operator's item."""
         self.registered[canonical(item.operator)] = item
 
     def load_installed(self) -> dict[str, Item]:

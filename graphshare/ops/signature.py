@@ -134,8 +134,7 @@ def _condition(text: str) -> Condition:
 class OutputList(NamedTuple):
     """``total`` outputs; the first ``visible`` ones can be named.
 
-    ``labels`` are the declared ones; output ``i`` beyond them is ``output<i>``, so that thousands
-    of outputs need no list.
+    Output ``i`` beyond the declared ``labels`` is ``output<i>``, so thousands need no list.
     """
 
     total: int
@@ -143,7 +142,6 @@ class OutputList(NamedTuple):
     labels: tuple[str, ...]
 
     def label(self, index: int) -> str:
-        """Return the label of output ``index``."""
         return self.labels[index] if index < len(self.labels) else f"output{index}"
 
 
@@ -162,7 +160,6 @@ class AttributeFault(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """Return the fault as a sentence."""
         if self.kind == "unknown":
             return f"unknown attribute {self.key!r}; {self.expected}"
         if self.kind == "missing":
@@ -221,11 +218,10 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return None if self.attributes is None else read_parameters(self.attributes)
 
     def parameter(self, key: str) -> Parameter | None:
-        """Return the parameter called ``key``, or None."""
         return next((p for p in self.parameters or () if p.name == key), None)
 
     def value(self, attrs: Attributes, key: str) -> Any:
-        """Return one typed attribute; its default, or None, if absent or unreadable."""
+        """Return a typed attribute; its default, or None, if absent or unreadable."""
         parameter = self.parameter(key)
         if parameter is None:
             return attrs.get(key)
@@ -278,7 +274,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return OutputList(len(labels), visible, labels)
 
     def parse(self, attrs: Attributes) -> tuple[dict[str, Any], list[AttributeFault]]:
-        """Return the typed attributes, defaults filled in, and those that MXNet refuses.
+        """Return the typed attributes, with defaults, and those that MXNet refuses.
 
         Keys in double underscores are free. An operator without parameters keeps its attributes
         unchanged. Attributes with a fault have no value.
@@ -302,7 +298,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
                     )
                 )
         if not faults:
-            # The checks read all parameters; one with a fault has no value.
+            # The checks read all parameters.
             faults.extend(
                 fault for check in self.load_checks if (fault := check(values)) is not None
             )

@@ -45,7 +45,7 @@ def erf(x: Array) -> Array:
 
 
 def softplus(x: Array) -> Array:
-    """Return log(1 + exp(x)), without overflow."""
+    """Return log(1 + exp(x)) without overflow."""
     if x.dtype != np.float32:
         wide: Array = np.logaddexp(x, x.dtype.type(0))
         return wide
@@ -84,7 +84,7 @@ def erf_of_block(x: Array, result: Array) -> None:
 
 
 def _erf(x: Array) -> Array:
-    """Return erf by Chebyshev interpolants through the standard library's values.
+    """Return Chebyshev interpolants of the standard library's values.
 
     On ``[-1, 1]`` x times a polynomial in x**2, else 1 - exp(-x**2) times one in (x - 3) / (x + 3).
     """
@@ -169,7 +169,7 @@ def _interpolant(function: Callable[[float], float], degree: int) -> tuple[float
 
 
 def _polynomial(coefficients: tuple[float, ...], u: Array) -> Array:
-    """Evaluate a Chebyshev series by Clenshaw's recurrence."""
+    """Evaluate by Clenshaw's recurrence."""
     twice = 2 * u
     last, before, following = np.full_like(u, coefficients[-1]), np.zeros_like(u), np.empty_like(u)
     for c in coefficients[-2:0:-1]:

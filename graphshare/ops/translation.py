@@ -70,7 +70,6 @@ class Value(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def rank(self) -> int:
-        """The number of axes."""
         return len(self.shape)
 
 
@@ -128,12 +127,10 @@ class Translation:
 
     @property
     def inner(self) -> Sequence[tuple[str, Attrs]]:
-        """The operators of the first subgraph; see :class:`Subgraphs`."""
         return self._subgraphs.inner if self._subgraphs is not None else ()
 
     @property
     def opset(self) -> int:
-        """The opset that is written."""
         return self._writer.opset
 
     @property
@@ -231,7 +228,6 @@ class Translation:
         )
 
     def reshape(self, x: Value | str, shape: Sequence[int]) -> str:
-        """Return ``x`` with the known ``shape``."""
         if isinstance(x, Value) and x.shape == tuple(shape):
             return x.name
         target = self.integers(shape)
@@ -243,7 +239,6 @@ class Translation:
         )
 
     def transpose(self, x: Value | str, axes: Sequence[int]) -> str:
-        """Permute the axes of ``x``."""
         return (
             _name(x)
             if list(axes) == list(range(len(axes)))
@@ -282,7 +277,7 @@ class Translation:
     def pad(
         self, x: Value | str, before: Sequence[int], after: Sequence[int], value: float, dtype: str
     ) -> str:
-        """Pad each axis with ``value``; ``dtype`` is the dtype of ``x``."""
+        """``dtype`` is the dtype of ``x``."""
         if not any((*before, *after)):
             return _name(x)
         return self.emit("Pad", x, self.integers((*before, *after)), self.number(value, dtype))

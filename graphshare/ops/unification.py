@@ -38,7 +38,7 @@ def unify(a: Shape, b: Shape) -> Shape:
 
 
 def is_known(shape: Shape) -> bool:
-    """Return whether every dimension is known."""
+    """Whether every dimension is known."""
     return shape is not None and None not in shape
 
 
@@ -58,7 +58,7 @@ def dims_of_rank(shape: Shape, rank: int, what: str = "") -> Dims:
 
 
 def count_elements(shape: Shape) -> Dim:
-    """Return the number of elements; None for unknown and named dimensions (ONNX)."""
+    """Count elements; None for unknown and named dimensions (ONNX)."""
     if shape is None or any(d is None or isinstance(d, str) for d in shape):
         return None
     return prod(d for d in shape if d is not None)
@@ -86,7 +86,7 @@ def without_axes(shape: Dims, axes: Collection[int]) -> Dims:
 
 
 def sum_if_known(numbers: Sequence[int | None]) -> int | None:
-    """Return the sum; None unless all numbers are known."""
+    """Return the sum; None unless all are known."""
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(numbers) else None
 
@@ -168,7 +168,7 @@ def same_floating_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[T
 
 
 def demand_dtypes(rule: TypeRule) -> TypeRule:
-    """Return ``rule`` with a refusal of inputs whose dtypes differ from the inferred ones.
+    """Return ``rule`` that refuses inputs whose dtypes differ from the inferred ones.
 
     Raises:
         KernelError: for the first such input.

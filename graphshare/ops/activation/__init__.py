@@ -1,1 +1,1 @@
-"""Operators of family ``activation``."""
+"""Family ``activation``."""

@@ -1,4 +1,4 @@
-"""Elementwise activations, including LeakyReLU in all modes, and their gradients."""
+"""Elementwise activations, all modes of LeakyReLU, and gradients."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def leaky(context: Context, attrs: Attrs, x: Array) -> Array:
 def elu(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``slope * (exp(x) - 1)`` below 0, otherwise ``x``."""
     below = x < 0
-    # The mask is made before, because the result may overwrite x.
+    # Made before: the result may overwrite x.
     out: Array = np.expm1(x, out=_copy(context, x), where=below)
     return _scale_where(out, attrs["slope"], out, below)
 
@@ -133,7 +133,7 @@ _LEAKY_BY_TYPE: dict[str, Callable[..., Array | tuple[Array, ...]]] = {
 
 
 def leaky_relu(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
-    """Compute the function that ``act_type`` names."""
+    """Compute the function ``act_type``."""
     with np.errstate(all="ignore"):
         return _LEAKY_BY_TYPE[attrs["act_type"]](context, attrs, *inputs)
 
@@ -267,12 +267,12 @@ _BY_TYPE: dict[str, Callable[[Context, Attrs, Array], Array]] = {
 
 
 def activation(context: Context, attrs: Attrs, x: Array) -> Any:
-    """Compute the function that ``act_type`` names; integer results are truncated."""
+    """Compute the function ``act_type``; integer results are truncated."""
     return accept_integers(_BY_TYPE[attrs["act_type"]])(context, attrs, x)
 
 
 def accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
-    """Extend a kernel to integers: compute in float64 and truncate the fraction."""
+    """Extend a kernel to integers: compute in float64 and truncate."""
 
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
         # relu and tanh compute integers themselves.
@@ -320,7 +320,7 @@ def _find_direct(forward: Any, dtype: str) -> Callable[..., Array] | None:
 
 
 def activation_kernel(operator: str, forward: Any, epilogue: Epilogue | None = None) -> Kernel:
-    """Return the kernel of an activation; shape and dtype do not change."""
+    """Return an activation's kernel, which keeps shape and dtype."""
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
         return _find_direct(forward, dtypes[0])
@@ -367,7 +367,7 @@ def relu_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` where the output is positive, otherwise 0; NaN stays NaN."""
     y = entry.outputs[0]
     result: Array = np.multiply(dy, y > 0)
-    # The sum detects a NaN in one pass, without isnan()'s array.
+    # The sum detects a NaN without isnan()'s array.
     return np.where(np.isnan(y), y, result) if np.isnan(y.sum()) else result
 
 

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``activation``."""
+"""Signatures of ``activation``."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def log_softmax_along(
 
 
 def _prepare(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array, Array | None]:
-    """Return the exponential's input in the compute dtype, and a result buffer."""
+    """Return the exponential's input, in the compute dtype, and a result buffer."""
     data = x.astype(np.float64) if attrs["dtype"] == "float64" else to_floating(x)
     if sign != 1:
         data = np.asarray(np.negative(data))
@@ -173,7 +173,7 @@ def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
 
 
 def softmax_activation_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of a softmax over channels, as MXNet does in both modes."""
+    """Return MXNet's gradient: over channels in both modes."""
     y = entry.outputs[0]
     return np.asarray(y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True)))
 

@@ -33,7 +33,7 @@ _OF_DOUBLE = {"softrelu": softplus, "softsign": softsign}
 
 
 def activate(x: Term, name: str) -> Term:
-    """Apply the function ``name``; integers are computed in float64 and truncated."""
+    """Apply ``name``; integers are computed in float64 and truncated."""
     if name == "relu":
         return x.apply("Relu") if x.is_float else x.apply("Max", 0)
     # From opset 18 on Softplus is a function of Exp, and overflows in float16.
@@ -49,7 +49,7 @@ def activate(x: Term, name: str) -> Term:
 
 
 def translate_activation(t: Translation) -> str:
-    """Emit the function that ``act_type`` or the operator names."""
+    """Emit ``act_type``, or the operator's own function."""
     return activate(term(t), t.attrs.get("act_type", t.op)).name
 
 
@@ -88,7 +88,7 @@ def _translate_prelu(t: Translation) -> str:
 
 
 def _translate_rrelu(t: Translation) -> list[str]:
-    """Emit inference's middle slope; the second output is zeros."""
+    """Use the middle slope, as inference does; the second output is zeros."""
     slope = (np.float32(t.attrs["lower_bound"]) + np.float32(t.attrs["upper_bound"])) / np.float32(
         2
     )
@@ -106,7 +106,7 @@ _LEAKY: dict[str, Callable[[Translation], str | list[str]]] = {
 
 
 def translate_leaky_relu(t: Translation) -> str | list[str]:
-    """Emit the function that ``act_type`` names."""
+    """Emit the function ``act_type``."""
     return _LEAKY[t.attrs["act_type"]](t)
 
 
@@ -146,7 +146,7 @@ def _emit(t: Translation, op_type: str, data: str) -> str:
 
 
 def _divide(t: Translation, data: str, axis: int, dtype: str) -> str:
-    """Divide the distance from the largest element by the temperature, unless it is 1."""
+    """Divide the distance from the largest element by the temperature."""
     temperature = t.attrs["temperature"]
     if temperature in (None, 1):
         return data
@@ -158,7 +158,7 @@ def _divide(t: Translation, data: str, axis: int, dtype: str) -> str:
 
 
 def _round(t: Translation, out: str, wide: str) -> str:
-    """Convert to the output dtype; as in MXNet, wider ones hold values of the data's dtype."""
+    """As in MXNet, wider outputs hold values of the data's dtype."""
     own, wanted = t.inputs[0].dtype, t.attrs["dtype"] or t.inputs[0].dtype
     if _BYTES[wanted] > _BYTES[own]:
         out, wide = t.cast(out, own, dtype=wide), own

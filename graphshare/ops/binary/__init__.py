@@ -1,1 +1,1 @@
-"""Operators of family ``binary``."""
+"""Family ``binary``."""

@@ -1,7 +1,6 @@
-"""Elementwise operators on arrays, or on an array and a number, and their gradients.
+"""Elementwise operators on arrays, or an array and a number, and gradients.
 
-All arrays have one dtype; comparisons return 0 and 1. Integer division truncates; the remainder has
-the sign of the divisor.
+Arrays have one dtype; comparisons return 0 and 1.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Function = Callable[[Context, Array, Array], Array]
 
 
 def _in_place(function: Any) -> Function:
-    """Wrap a dtype-preserving numpy function; it writes to a reusable input's buffer."""
+    """Make a dtype-preserving numpy function write to a reusable input's buffer."""
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -43,7 +42,7 @@ def _compare(function: Any) -> Function:
 
 
 def _real(function: Any) -> Function:
-    """Wrap a numpy function of real numbers; integers are computed in float32."""
+    """Integers are computed in float32."""
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
@@ -152,7 +151,7 @@ SCALARS = {
 def _kernel(operator: str, word: str) -> Kernel:
     function = ARITHMETIC[word]
     shapes = broadcast_shapes if operator.startswith("broadcast_") else same_shapes
-    # An epilogue's Add has the shape of the result; a broadcast sum might not.
+    # An epilogue's Add has the result's shape; a broadcast sum might not.
     epilogue = (lambda attrs: Add()) if word == "add" and shapes is same_shapes else None
 
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -178,7 +177,7 @@ def direct_function(word: str) -> Direct | None:
 
 
 def direct_scalar_function(word: str, reverse: bool) -> Direct | None:
-    """Return ``direct`` for ``word`` on an array and a number."""
+    """Return ``direct`` for an array and a number."""
     function = _OF_FLOATS.get(word)
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
@@ -248,8 +247,7 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
     """Infer the result's dtype from the array, or the reverse."""
     if inputs[0] is None:
         known = outputs[0]
-        # A fractional scalar makes integers floats, so a float result leaves the array's dtype
-        # open.
+        # A fractional scalar makes integers floats: a float result leaves the array's dtype open.
         return [
             known if known is not None and known.startswith("float") and attrs["is_int"] else None
         ], outputs
@@ -257,7 +255,7 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
 
 
 def scalar_kernel(operator: str, word: str, reverse: bool) -> Kernel:
-    """Return the kernel of ``word`` on an array and a number (first if ``reverse``)."""
+    """Return the kernel of :func:`scalar_forward`."""
     direct = direct_scalar_function(word, reverse)
     return Kernel(
         operator, scalar_forward(word, reverse), same_shapes, infer_scalar_dtypes, direct=direct
@@ -315,7 +313,7 @@ RULES: dict[str, tuple[Rule, Rule]] = {
 
 
 def _apply(word: str, side: int, x: Array, y: Array, z: Array, dz: Array) -> Array:
-    """Return one side's gradient; float16 slopes use float32 where squares would overflow."""
+    """float16 slopes use float32 where squares would overflow."""
     rule = RULES[word][side]
     if dz.dtype != np.float16 or word not in ("div", "hypot"):
         return rule(x, y, z, dz)
@@ -360,7 +358,7 @@ def binary_gradient(operator: str, word: str) -> Gradient:
 
 
 def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradient:
-    """Return the gradient on an array and ``scalar`` (first if ``reverse``)."""
+    """Return the gradient of :func:`scalar_kernel`."""
     return Gradient(operator, _scalar_vjp(word, reverse=reverse), reads_outputs=True)
 
 

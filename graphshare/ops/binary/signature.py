@@ -1,4 +1,4 @@
-"""Signatures of family ``binary``."""
+"""Signatures of ``binary``."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def _arithmetic(op_type: str, of_booleans: str) -> Function:
 
 
 def divide(x: Term, y: Term) -> Term:
-    """Return ``x / y``; integers truncate, and give 0 where ``y`` is 0."""
+    """Return ``x / y`` as the kernel does."""
     if x.is_float:
         return x / y
     quotient = x / _safe_divisor(y)
@@ -37,7 +37,7 @@ def _safe_divisor(y: Term) -> Term:
 
 
 def mod(x: Term, y: Term) -> Term:
-    """Return the remainder with the sign of ``y``; 0 where ``y`` is 0."""
+    """Return the remainder as the kernel does."""
     if not x.is_float:
         return x.apply("Mod", _safe_divisor(y))
     rest = x.apply("Mod", y, fmod=1)
@@ -79,7 +79,7 @@ def _extremum(op_type: str) -> Function:
 
 
 def _comparable(x: Term) -> Term:
-    """Convert booleans to integers: ONNX cannot order them."""
+    """ONNX cannot order booleans."""
     return x.cast("int32") if x.dtype == "bool" else x
 
 
@@ -141,7 +141,7 @@ def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
 
 
 def _by_number(x: Term, value: float, name: str) -> Term:
-    """Return a quotient or remainder; a safe divisor needs no choice."""
+    """A constant divisor needs no choice."""
     # For integers, MXNet's x / 0 is 0; ONNX leaves that, and the least integer / -1, undefined.
     if name == "div":
         if x.is_float or value not in (0, -1):
@@ -153,7 +153,7 @@ def _by_number(x: Term, value: float, name: str) -> Term:
 
 
 def translate_sum(t: Translation) -> str:
-    """Emit a sum, in the kernel's order: up to four float16 arrays from last to first."""
+    """Emit a sum, in the kernel's order."""
     arrays = terms(t)
     if arrays[0].dtype == "float16" and len(arrays) <= 4:
         arrays.reverse()

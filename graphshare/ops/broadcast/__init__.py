@@ -1,1 +1,1 @@
-"""Operators of family ``broadcast``."""
+"""Family ``broadcast``."""

@@ -38,9 +38,7 @@ def read_padding(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
 
 
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Pad by ``pad_width`` (before, after) with ``constant_value``, edge values or the mirrored
-    array.
-    """
+    """Pad by ``pad_width`` (before, after) with ``constant_value``, edge values or a mirror image."""
     padding, mode = read_padding(attrs, x.ndim), attrs["mode"]
     if mode == "constant":
         require(
@@ -161,7 +159,7 @@ def _like_other(attrs: Attrs, x: Dims, y: Dims) -> Dims:
 
 
 def _broadcast_kernel(operator: str, shape_of: Any, types: Any) -> Kernel:
-    """Return a kernel that broadcasts axes of size 1; its result is a view."""
+    """Broadcast axes of size 1; results are views."""
 
     def forward(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
         return np.broadcast_to(x, shape_of(attrs, x.shape, *(y.shape for y in like)))
@@ -181,7 +179,7 @@ KERNELS = with_limits(
 
 
 def sum_broadcast(entry: TapeEntry, dy: Array) -> Array:
-    """Sum over all places that an element was broadcast to."""
+    """Sum over all copies of an element."""
     return sum_to_shape(dy, entry.inputs[0].shape)
 
 
@@ -191,6 +189,6 @@ GRADIENTS = (
         for name in ("broadcast_to", "broadcast_axis", "broadcast_like")
     ),
     *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("tile", "repeat")),
-    # Padding must not count as an element; those are numbered from 1.
+    # Elements are numbered from 1, so padding is not one of them.
     Gradient("Pad", permutation_vjp("Pad", attrs={"constant_value": -1.0}), reads_outputs=False),
 )

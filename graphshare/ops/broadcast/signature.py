@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``broadcast``."""
+"""Signatures of ``broadcast``."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _tile(use: Use) -> Outcome:
     if at.rank is None and at.axis and set(reps) - {1}:
         return "repeats along axes whose position is not known"
     more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front
-    # The batch axis's member of reps; both are aligned at the last axis.
+    # The batch axis's member of reps.
     place = at.axis + more - (max(0, at.rank - len(reps)) if at.rank is not None else 0)
     if 0 <= place < len(reps) and reps[place] != 1:
         return "repeats along the batch axis"

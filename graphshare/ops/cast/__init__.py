@@ -1,1 +1,1 @@
-"""Operators of family ``cast``."""
+"""Family ``cast``."""

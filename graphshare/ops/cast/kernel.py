@@ -1,4 +1,4 @@
-"""Conversions of dtype, and their gradients."""
+"""Conversions of dtype, and gradients."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ KERNELS = (
 
 
 def cast_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Convert the gradient to the input's dtype."""
+    """Return ``dy`` in the input's dtype."""
     return dy.astype(entry.inputs[0].dtype, copy=False)
 
 
 def multicast_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Convert each gradient to its input's dtype."""
+    """Return each gradient in its input's dtype."""
     return [
         None if dy is None else dy.astype(x.dtype, copy=False)
         for dy, x in zip(dys, entry.inputs, strict=False)

@@ -1,4 +1,4 @@
-"""Signatures of family ``cast``."""
+"""Signatures of ``cast``."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from graphshare.ops.translation import Translation, Translator
 
 
 def translate_amp_cast(t: Translation) -> str:
-    """Emit ``Cast`` for floats; as in oneDNN, float32 is rounded and clipped for integers."""
+    """Emit the kernel's conversion."""
     x, dtype = term(t), t.attrs["dtype"]
     if x.dtype == "float32" and dtype in GREATEST:
         return _round_into(x, dtype).name
@@ -20,7 +20,7 @@ def translate_amp_cast(t: Translation) -> str:
 def _round_into(x: Term, dtype: str) -> Term:
     greatest = GREATEST[dtype]
     rounded = x.apply("Clip", float(np.iinfo(dtype).min), greatest).apply("Round")
-    # ONNX leaves a Cast of NaN undefined, so its result is chosen before.
+    # ONNX leaves a Cast of NaN undefined.
     return x.is_nan().choose(0.0 if dtype == "uint8" else greatest, rounded).cast(dtype)
 
 

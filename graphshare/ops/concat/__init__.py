@@ -1,1 +1,1 @@
-"""Operators of family ``concat``."""
+"""Family ``concat``."""

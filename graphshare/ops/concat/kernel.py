@@ -1,4 +1,4 @@
-"""Concatenation and splitting along an axis, cropping, and their gradients."""
+"""Concatenation, splitting along an axis, cropping, and gradients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from graphshare.text.format import format_shape
 
 
 def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shapes]:
-    """Infer shapes; the output determines one unknown size along ``axis``."""
+    """The output determines one unknown size along ``axis``."""
     common: Shape = None
     for shape in (*inputs, output):
         if shape is not None:
@@ -67,7 +67,7 @@ def infer_concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer as for Concat; two unknown sizes (a bidirectional RNN's weights) are equal."""
+    """Two unknown sizes (a bidirectional RNN's weights) are equal."""
     shapes, (output,) = infer_concat_shapes(attrs, inputs, outputs)
     if output is None or any(shape is None for shape in shapes):
         return shapes, [output]
@@ -175,7 +175,7 @@ def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
 
 
 def _open_by_parts(parts: Shapes, squeeze: bool) -> Shape:
-    """Return an unknown shape of the rank that the parts determine, else None."""
+    """Return a shape of the parts' rank with unknown sizes; None without a rank."""
     # A squeezed part of shape (1) may stand for a number, with one axis less.
     return next(
         ((None,) * (len(part) + squeeze) for part in parts if part is not None and part != (1,)),
@@ -234,7 +234,7 @@ def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:
 
 
 def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
-    """Return the crop's shape, from the second input or ``h_w``."""
+    """The second input gives the shape, or ``h_w``."""
     n, c, height, width = dims_of_rank(shapes[0], 4)
     if len(shapes) > 1:
         h, w = dims_of_rank(shapes[1], 4)[2:]
@@ -293,7 +293,7 @@ KERNELS = (
 
 
 def concat_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return each input's part of ``dy``."""
+    """Return each input's part."""
     axis = entry.attrs["dim"] if "dim" in entry.attrs else entry.attrs["axis"]
     if axis is None:
         dy, axis, sizes = dy.reshape(-1), 0, [x.size for x in entry.inputs]
@@ -308,7 +308,7 @@ def concat_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
-    """Concatenate the gradients of the parts; zeros for unused parts."""
+    """Concatenate the parts' gradients; zeros for unused parts."""
     (x,) = entry.inputs
     axis = normalize_axis(entry.attrs["axis"], x.ndim)
     dx = np.zeros_like(x)

@@ -1,6 +1,6 @@
 """The numpy interface's operators that stack, split by columns, pad, delete or insert.
 
-These delete and insert at one position, a slice, or an array of positions along an axis.
+Positions are a number, a slice, or an array along an axis.
 """
 
 from __future__ import annotations
@@ -87,8 +87,6 @@ STACKS: dict[str, tuple[Callable[..., Array], Lift, int | None]] = {
 
 
 def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
-    """Return the rule of a function in :data:`STACKS`."""
-
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         lifted = [lift(shape) for shape in inputs]
         known = [shape for shape in lifted if shape is not None and is_known(shape)]
@@ -103,7 +101,7 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
 
 
 def with_split_axis(attrs: Attrs, rank: int) -> Attrs:
-    """Return hsplit's attributes as attributes of _split_v2."""
+    """Return hsplit's attributes as _split_v2's."""
     require(rank, "an array without axes cannot be split")
     return {**attrs, "axis": 0 if rank == 1 else 1}
 
@@ -120,7 +118,7 @@ def _hsplit_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
-    """Return the widths (before, after) per axis; for a single axis MXNet reads two tuples.
+    """Return (before, after) per axis; for a single axis MXNet reads two tuples.
 
     Raises:
         KernelError: the widths do not fit the rank.
@@ -143,7 +141,7 @@ def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
 
 
 def find_kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[slice, ...]:
-    """Return the slices that remain after negative widths."""
+    """Return the slices that negative widths leave."""
     return tuple(
         slice(max(0, -a), size + min(0, b)) for (a, b), size in zip(widths, shape, strict=True)
     )
@@ -174,10 +172,7 @@ _EXTREMES = {"maximum": np.fmax, "minimum": np.fmin}
 
 
 def _pad_with_extreme(x: Array, widths: Sequence[tuple[int, int]], extreme: np.ufunc) -> Array:
-    """Pad each axis in turn with its extreme.
-
-    As in MXNet, NaN is the extreme if it comes first, and is otherwise skipped.
-    """
+    """As in MXNet, NaN is the extreme if it comes first, and is otherwise skipped."""
     for axis, counts in enumerate(widths):
         if any(counts):
             first = x[(slice(None),) * axis + (slice(1),)]
@@ -198,7 +193,7 @@ def _pad_shape(attrs: Attrs, x: Dims) -> Shape:
 
 
 def positions(attrs: Attrs) -> Any:
-    """Return the position ``int_ind``, or the slice of ``start``, ``stop`` and ``step``."""
+    """Return ``int_ind``, or the slice of ``start``, ``stop`` and ``step``."""
     if attrs["int_ind"] is not None:
         return attrs["int_ind"]
     return slice(attrs["start"], attrs["stop"], attrs["step"])

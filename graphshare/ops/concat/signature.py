@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``concat``."""
+"""Signatures of ``concat``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 
 def slice_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
-    """Return SliceChannel's outputs, numbered even if there is only one."""
+    """Number SliceChannel's outputs even if there is only one."""
     count = read_count(signature, attrs, "num_outputs")
     return OutputList(count, count, ())
 
@@ -83,7 +83,7 @@ OPERATORS = (
 
 
 def concat_rule(use: Use) -> Outcome:
-    """Keep the batch axis, unless it is the axis of concatenation."""
+    """Keep the batch axis, unless it is concatenated."""
     if use.axes_differ:
         return "has different batch axes in its inputs"
     return (

@@ -1,7 +1,4 @@
-"""Concatenation, splitting, cropping, padding and editing in ONNX.
-
-The numpy interface's deletions and insertions are a ``Gather`` from old and new elements.
-"""
+"""Concatenation, splitting, cropping, padding and editing in ONNX."""
 
 from __future__ import annotations
 
@@ -67,8 +64,6 @@ def translate_crop(t: Translation) -> str:
 
 
 def _translate_concat(lift: Lift, axis: int | None) -> Translate:
-    """Return the translation of a function in :data:`STACKS`."""
-
     def translate(t: Translation) -> str:
         shapes = [tuple(size or 0 for size in lift(x.shape) or ()) for x in t.inputs]
         lifted = [t.reshape(x, shape) for x, shape in zip(t.inputs, shapes, strict=True)]
@@ -140,7 +135,7 @@ def _flatten_without_axis(t: Translation, x: Value) -> tuple[str, tuple[int, ...
 
 
 def translate_delete(t: Translation) -> str:
-    """Emit ``Gather`` of the remaining places."""
+    """Emit ``Gather`` of the remaining positions."""
     if len(t.inputs) > 1:
         t.refuse(
             "it has an array of positions, and the shape of its output depends on their values"
@@ -152,7 +147,7 @@ def translate_delete(t: Translation) -> str:
 
 
 def translate_insert(t: Translation) -> str:
-    """Emit an insertion at the places of a slice or array."""
+    """Emit ``Gather`` from old and new elements."""
     return _emit_insertion(t, t.attrs)
 
 
@@ -170,7 +165,7 @@ def _emit_insertion(t: Translation, attrs: Attrs) -> str:
 
 
 def _places(at: int | slice, size: int) -> int | Array:
-    """Return one position or a slice's (as in numpy, a single one counts as a position)."""
+    """As in numpy, a slice's single position counts as one position."""
     if isinstance(at, int):
         return at
     places = np.arange(size)[at]
@@ -178,7 +173,7 @@ def _places(at: int | slice, size: int) -> int | Array:
 
 
 def _emit_values(t: Translation, attrs: Attrs, axis: int, shape: tuple[int, ...]) -> str:
-    """Broadcast the new elements to ``shape``; at a scalar position they extend along axis 0."""
+    """At a scalar position new elements extend along axis 0."""
     x, values = t.inputs[:2]
     cast = t.cast(values, x.dtype)
     lifted = (*[1] * (len(shape) - values.rank), *values.shape)
@@ -192,7 +187,7 @@ def _emit_values(t: Translation, attrs: Attrs, axis: int, shape: tuple[int, ...]
 
 
 def _emit_order(t: Translation, places: Value, size: int, count: int) -> str:
-    """Emit the order: element i has key 2i + 1, a new one before position p has 2p."""
+    """Element i has key 2i + 1, a new one before position p has 2p."""
     old = t.constant(np.arange(size) * 2 + 1, "int64")
     flat = t.reshape(places, (prod(places.shape),))
     negative = t.emit("Less", flat, t.number(0, "int64"))
@@ -201,7 +196,7 @@ def _emit_order(t: Translation, places: Value, size: int, count: int) -> str:
     if prod(places.shape) != count:
         new = t.emit("Expand", new, t.integers((count,)))
     keys = t.emit("Concat", old, new, axis=0)
-    # Among equal keys TopK takes the lower index first, so new elements keep their order.
+    # Among equal keys TopK takes the lower index first: new elements keep their order.
     return t.emit_several("TopK", 2, keys, t.integers([size + count]), axis=0, largest=0, sorted=1)[
         1
     ]

@@ -1,1 +1,1 @@
-"""Operators of family ``control_flow``."""
+"""Family ``control_flow``."""

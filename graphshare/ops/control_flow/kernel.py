@@ -1,8 +1,8 @@
-"""Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, and their gradients.
+"""Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, and gradients.
 
-Bodies are subgraphs of the node; attributes map its inputs to their variables. Variables of a body
-correspond to inputs without the loop axis, heads to outputs; facts pass in both directions. States
-keep shape and dtype; loops are as long as their data or their limit.
+Attributes map inputs to the variables of bodies, the node's subgraphs. Variables correspond to
+inputs without the loop axis, heads to outputs; facts pass in both directions. States keep shape and
+dtype; loops are as long as their data or their limit.
 
 Gradients are backward passes through the subgraph runs, the last one first.
 """
@@ -38,7 +38,7 @@ def foreach_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     operands, results = list(inputs), list(outputs)
     _places(attrs, len(operands))
     data, count = len(attrs["in_data_locs"]), attrs["num_out_data"]
-    # MXNet's signature has no lower bound, but MXNet crashes on a negative number.
+    # MXNet's signature has no lower bound; a negative number crashes it.
     require(count >= 0, f"num_out_data is {count}, expected at least 0")
     require(() not in operands[:data], "data without axes has no steps")
     length: Dim = None
@@ -73,7 +73,7 @@ def foreach_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 
 def _variables(attrs: Attrs, inputs: Sequence[Any]) -> list[tuple[int, int]]:
-    """Return (initial input, output) for each loop variable."""
+    """Return (initial input, output) per loop variable."""
     fed, variables = _inputs(attrs, "func_input_locs", inputs), attrs["func_var_locs"]
     if any(not 0 <= place < len(fed) for place in variables):
         raise KernelError(
@@ -102,7 +102,6 @@ def while_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 def _state_dtypes(
     pairs: Sequence[tuple[int, int]], inputs: Types, outputs: Types
 ) -> tuple[Types, Types]:
-    """Infer one dtype per pair (input, output)."""
     operands, results = list(inputs), list(outputs)
     for place, output in pairs:
         if output < len(results):
@@ -142,7 +141,7 @@ def foreach_body_shapes(
 
 
 def _infer_step_shape(shape: Shape) -> Shape:
-    """Return a step's shape; a single axis remains, with size 1."""
+    """A single axis remains, with size 1."""
     return None if not shape else shape[1:] if len(shape) > 1 else (1,)
 
 
@@ -172,7 +171,7 @@ def _check_states(
 
 
 def foreach_places(attrs: Attrs) -> tuple[int, ...]:
-    """Return the position in the body of each ``_foreach`` input's variable."""
+    """Return each ``_foreach`` input's position among the body's variables."""
     return (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
 
 
@@ -216,7 +215,7 @@ def _split_heads(
 
 
 def _unify_heads(results: list[Shape], heads: Shapes, count: int, length: Dim) -> None:
-    """Unify outputs and heads of a body; the first ``count`` are stacked."""
+    """The first ``count`` are stacked."""
     for i, head in enumerate(heads[: len(results)]):
         if i >= count:
             results[i] = unify(results[i], head)
@@ -267,7 +266,7 @@ def while_body_types(
 def _infer_cond(
     attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], infer: Any, merge: Any
 ) -> tuple[Any, Any]:
-    """Infer shapes or dtypes through condition and branches, whose heads are the outputs."""
+    """Infer through condition and branches, whose heads are the outputs."""
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
         arguments = [operands[i] for i in _inputs(attrs, key, operands)]

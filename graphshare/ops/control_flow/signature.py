@@ -1,4 +1,4 @@
-"""Signatures of family ``control_flow``."""
+"""Signatures of ``control_flow``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Body(msgspec.Struct):
 
 @lru_cache(maxsize=16)
 def _read_body(text: str) -> tuple[Graph, ...]:
-    """Read a graph from JSON, as far as names depend on it; none if malformed."""
+    """Read the graph as far as names depend on it; none if malformed."""
     nodes: list[Node] = []
     try:
         body = msgspec.json.decode(text, type=_Body)
@@ -61,14 +61,14 @@ def _read_body(text: str) -> tuple[Graph, ...]:
 
 
 def _find_body(attrs: Attributes, subgraphs: Sequence[Any]) -> Sequence[Any]:
-    """Return a cached operator's body in its attribute or subgraphs, as a sequence of one."""
+    """Return a cached operator's body, in its attribute or subgraphs, as a sequence."""
     return _read_body(attrs["subgraph"]) if "subgraph" in attrs else subgraphs[:1]
 
 
 def name_cached_inputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> tuple[str, ...]:
-    """Return the names of the body's variables."""
+    """Return the body's variables."""
     return tuple(
         node.name
         for body in _find_body(attrs, subgraphs)
@@ -80,14 +80,14 @@ def name_cached_inputs(
 def find_cached_slots(
     signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]
 ) -> tuple[int, ...]:
-    """Return the inputs at the positions of the body's auxiliary variables."""
+    """Return the positions of the body's auxiliary variables."""
     return inner_slots(signature, attrs, num_inputs, _find_body(attrs, subgraphs))
 
 
 def list_cached_outputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> OutputList | None:
-    """Return an output per head of the body, labelled with its name; None without a body."""
+    """Return an output per head, labelled with its name; None without a body."""
     labels = [tuple(map(output_name, body.heads)) for body in _find_body(attrs, subgraphs)]
     return OutputList(len(labels[0]), len(labels[0]), labels[0]) if labels and labels[0] else None
 

@@ -51,7 +51,6 @@ def translate_foreach(t: Translation) -> list[str]:
 
 
 def _with_steps(t: Translation, x: Value) -> Value:
-    """Return data whose steps have axes."""
     if x.rank > 1:
         return x
     shape = (*x.shape, 1)
@@ -87,7 +86,6 @@ def translate_while(t: Translation) -> list[str]:
     outputs = t.emit_several(
         "Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body
     )
-    # Loop returns final states first, MXNet last.
     collected = zip(outputs[len(begins) :], t.outputs, strict=False)
     return [*(_fill_up(t, x, out) for x, out in collected), *outputs[: len(begins)]]
 

@@ -1,1 +1,1 @@
-"""Operators of family ``convolution``."""
+"""Family ``convolution``."""

@@ -1,9 +1,9 @@
 """Cross-correlation of images (N, C, spatial axes) with filters, as matrix products.
 
-In general the cells under all taps are copied side by side for one product ("im2col"): whole rows,
-whose surplus columns are dropped when the result is copied. For few filters on many channels it is
+The cells under all taps are copied side by side for one product ("im2col"): whole rows, whose
+surplus columns are dropped when the result is copied. For few filters on many channels it is
 cheaper to multiply the image in place by each tap and add the results. :mod:`depthwise` has one
-filter per channel. Images are reshaped to three spatial axes.
+filter per channel. Images get three spatial axes.
 """
 
 from __future__ import annotations
@@ -92,19 +92,19 @@ def _has_wide_windows(grid: Grid) -> bool:
 
 
 def _group_filters(weight: Array, groups: int) -> Array:
-    """Return the filters (groups, filters of a group, C of a group * taps)."""
+    """Return (groups, filters of a group, C of a group * taps)."""
     return np.ascontiguousarray(weight).reshape(groups, len(weight) // groups, -1)
 
 
 def _count_together(count: int, cells: int) -> int:
-    """Return how many of ``count`` planes with ``cells`` results share one product."""
+    """Return how many planes with ``cells`` results share one product."""
     return max(1, min(count, _WIDE // max(1, cells))) if cells <= _SMALL else 1
 
 
 def _pointwise(
     x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, ...], groups: int, empty: Empty
 ) -> Array:
-    """Convolve with one-cell windows: a product over the channels."""
+    """One-cell windows need only a product over channels."""
     if max(stride) > 1:
         steps = (slice(None), slice(None), *(slice(None, None, s) for s in stride))
         picked = empty(x[steps].shape, x.dtype)
@@ -116,7 +116,7 @@ def _pointwise(
     flat = np.ascontiguousarray(x).reshape(count, groups, channels // groups, size)
     matrix = _group_filters(weight, groups)
     out = empty((count, filters, size), x.dtype)
-    # A product with few columns is slow, so several images share one.
+    # Products with few columns are slow: images share one.
     if groups == 1 and (together := _count_together(count, size)) > 1:
         _pointwise_together(flat[:, 0], matrix[0], out, epilogue, together, empty)
         return out.reshape(count, filters, *spatial)
@@ -135,9 +135,7 @@ def _pointwise(
 def _pointwise_together(
     images: Array, matrix: Array, out: Array, epilogue: Epilogue, together: int, empty: Empty
 ) -> None:
-    """Multiply ``images`` (N, C, cells) by ``matrix`` (filters, C) into ``out`` (N, filters,
-    cells).
-    """
+    """``images`` are (N, C, cells), ``matrix`` (filters, C), ``out`` (N, filters, cells)."""
     for first in range(0, len(images), together):
         block = images[first : first + together].swapaxes(0, 1)
         cells = empty(block.shape, block.dtype)
@@ -181,7 +179,6 @@ def _one_image(
     number: int,
     empty: Empty,
 ) -> None:
-    """Correlate image ``number`` (C, D, H, W) into ``result``."""
     for plane, first, rows in _by_columns(image, matrix, grid, empty):
         if rows.shape == result.shape:
             epilogue.apply(number, result, rows)
@@ -193,7 +190,7 @@ def _one_image(
 def _by_columns(
     image: Array, matrix: Array, grid: Grid, empty: Empty
 ) -> Iterator[tuple[int, int, Array]]:
-    """Yield the correlation with ``matrix`` (groups, filters, C of a group * taps) in parts.
+    """Yield parts of the product with ``matrix`` (groups, filters, C of a group * taps).
 
     A part is its first plane and row, and cells (filters, planes, rows, W): rows of one plane, or
     whole planes.
@@ -233,7 +230,7 @@ def _copy_windows(
     groups: int,
     empty: Empty,
 ) -> Array:
-    """Return windows (groups, C of a group * taps, positions) from plane and row ``begin``."""
+    """Return (groups, C of a group * taps, positions) from plane and row ``begin``."""
     channel_stride, *strides = padded.strides
     steps = [stride * step for stride, step in zip(strides, window.stride, strict=True)]
     reach = [stride * step for stride, step in zip(strides, window.dilate, strict=True)]
@@ -253,7 +250,7 @@ def _copy_windows(
 
 
 def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pitch: int) -> Array:
-    """Return a view of ``shape`` cells per channel from ``start``, in rows that may overlap."""
+    """Return ``shape`` cells per channel from ``start``, a view of rows that may overlap."""
     channel_stride, plane_stride, item = phase.strides
     strides = (channel_stride, plane_stride, pitch * item, item)
     cells: Array = np.ndarray(
@@ -263,10 +260,7 @@ def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pi
 
 
 def _by_shifted_sums(image: Array, weight: Array, grid: Grid, result: Array, empty: Empty) -> None:
-    """Correlate an image with ``weight`` (filters, C, taps): one product, then shifted sums.
-
-    It copies no windows but adds results: cheap for few filters.
-    """
+    """Correlate with ``weight`` (filters, C, taps): one product, then shifted sums."""
     phases = split_phases(image, grid, empty)
     filters, channels = weight.shape[:2]
     depth, height, width = grid.out

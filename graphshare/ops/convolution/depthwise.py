@@ -114,7 +114,7 @@ class _Bands:
     def _band_matrix(
         self, weight: Array, taps: int, stride: int, dilate: int, empty: Empty
     ) -> Array:
-        """Return the matrices (rows of taps, C, 1, cells, positions of a strip)."""
+        """Return (rows of taps, C, 1, cells, positions of a strip)."""
         channels, size = len(weight), weight.itemsize
         bands = empty((len(self._rows), channels, 1, self._cells, self.strip), weight.dtype)
         bands.fill(0)
@@ -161,7 +161,7 @@ class _Bands:
 
 
 def correlate_by_tap(image: Array, weight: Array, grid: Grid, result: Array) -> None:
-    """Reference for :func:`depthwise`, without epilogue: sums of scaled copies."""
+    """Correlate like :func:`depthwise`, without epilogue, as sums of scaled copies."""
     depth, height, width = grid.out
     span = height * grid.pitch
     phases = split_phases(image, grid)

@@ -1,4 +1,4 @@
-"""A convolution fused with BatchNorm, the sum with another branch, relu or clip, for inference."""
+"""A convolution fused at inference with BatchNorm, an addition, relu or clip."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _run_separately(
     statistics: list[Array],
     addend: Array | None,
 ) -> Array:
-    """Run the operators separately, where fusion would round differently."""
+    """Run operators one by one where fusion would round differently."""
     alone = Context(empty=context.empty)
     in_place = Context(empty=context.empty, reusable=(True,))
     out: Any = convolution(alone, chain.convolution, x, weight, bias)
@@ -90,12 +90,12 @@ def _run_separately(
 
 
 def begin_chain(attrs: Attrs) -> tuple[Kernel, Attrs] | None:
-    """Return a convolution as a chain of one; None with channels last."""
+    """Return a chain of one convolution; None with channels last."""
     return None if is_channels_last(attrs["layout"]) else (CHAIN, {"chain": Chain(attrs)})
 
 
 def extend_chain(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:
-    """Append an operation to ``attrs["chain"]``; None if order or axis forbid it."""
+    """Append to ``attrs["chain"]``; None if order or axis forbid it."""
     chain: Chain = attrs["chain"]
     if chain.ends:
         return None

@@ -30,7 +30,7 @@ Of = Callable[[Array, Array, Array], Array]
 def layer_gradients(
     attrs: Attrs, entry: TapeEntry, dy: Array, of_data: Of, of_weight: Of
 ) -> Gradients:
-    """Return the gradients of data, weight and bias in any layout."""
+    """Return gradients of data, weight and bias in any layout."""
     dtype, last = entry.inputs[0].dtype, is_channels_last(attrs["layout"])
     x, weight, dy = (to_compute_dtype(a) for a in (*entry.inputs[:2], dy))
     if last:
@@ -49,7 +49,7 @@ def layer_gradients(
 
 
 def convolution(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of data, weight and bias."""
+    """Return gradients of data, weight and bias."""
     groups, window = entry.attrs["num_group"], read_window(entry.attrs)
     return layer_gradients(
         entry.attrs,
@@ -71,7 +71,7 @@ def data_gradient(
     depthwise = share == 1 and filters == groups
     if groups == 1 and (max(window.stride) > 1 or prod(dy.shape[2:]) <= _SMALL):
         return _scatter_taps(dy, weight, shape, window)
-    # Padding wider than the window would become negative: convolution rejects that.
+    # Padding wider than the window would become negative, which convolution rejects.
     pad = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
     if max(window.stride) == 1 and min(pad) >= 0 and (depthwise or share > 1 or groups == 1):
         split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
@@ -146,10 +146,7 @@ def transpose_convolve(
 
 
 def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[int, ...]) -> Array:
-    """Transpose a convolution with one filter per channel.
-
-    Output cells ``stride`` apart see the same taps: each phase is summed, then interleaved.
-    """
+    """Output cells ``stride`` apart see the same taps: each phase is summed, then interleaved."""
     kernel, stride, _, pad = window
     size, term = x.shape[2:], np.empty_like(x)
     whole = [(n - 1) * s + k + a for n, s, k, a in zip(size, stride, kernel, extra, strict=True)]
@@ -184,7 +181,6 @@ def weight_gradient(
         x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     out = dy.shape[2:]
     taps = tap_slices(window, out)
-    # One tap needs no copied windows.
     if len(taps) == 1 and groups == 1:
         return _pointwise_weight_gradient(x[taps[0]], dy, shape)
     total = np.zeros((groups, filters // groups, share * len(taps)), x.dtype)

@@ -1,8 +1,8 @@
-"""The cells under each tap of a window, and epilogues, for all ways of correlating images.
+"""The cells under each tap of a window, and epilogues.
 
-An image is copied into rows padded on one side only: the next row's padding follows each row, so a
-tap's cells over all positions are contiguous. For a stride, the image is first split into phases.
-There are three spatial axes (D, H, W).
+Rows are padded on one side only: the next row's padding follows each, so a tap's cells over all
+positions are contiguous. For a stride, the image is first split into phases. There are three
+spatial axes (D, H, W).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def make_grid(size: tuple[int, ...], window: Window) -> Grid:
     )
     reach = tuple((e - 1) // s for e, s in zip(window.extent, stride, strict=True))
     cells = tuple(-(-(n + p) // s) for n, p, s in zip(size, pad, stride, strict=True))
-    # With much padding, windows outnumber the cells of a padded row.
+    # With much padding, windows outnumber a row's cells.
     pitch = max(cells[2], out[2])
     if stride[2] > 1:
         pitch = max(pitch, out[2] + reach[2])

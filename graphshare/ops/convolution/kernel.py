@@ -1,7 +1,6 @@
 """Convolution, Deconvolution, ``im2col`` and ``col2im``: shape rules, costs and kernels.
 
-``im2col`` returns an image's windows as columns; ``col2im`` adds columns at their windows. Images
-have one to three spatial axes.
+Images have one to three spatial axes.
 """
 
 from __future__ import annotations
@@ -96,12 +95,12 @@ def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
         raise KernelError(
             f"target_shape {target} is too large for kernel and stride, expected at most {largest}"
         )
-    # MXNet's rule: padding is half of the surplus, rounded up; an odd cell is added at the end.
+    # As in MXNet, padding is half of the surplus, rounded up; an odd cell is added at the end.
     return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
 
 
 def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[Dims]:
-    """Return data, weight and output shapes, channels first, with the kernel's rank."""
+    """Return data, weight and output, with the kernel's rank."""
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"]) + 2
     check_layout(attrs["layout"], rank)
     named = ((inputs[0], "data"), (inputs[1], "weight"), (outputs[0], "the output"))
@@ -113,7 +112,7 @@ def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[
 def _in_layout(
     attrs: Attrs, data: Dims, weight: Dims, biases: Shapes, out: Dims, what: str = ""
 ) -> tuple[Shapes, Shapes]:
-    """Return a layer's shapes in its layout; a bias has one number per filter."""
+    """A bias has one number per filter."""
     last, filters = is_channels_last(attrs["layout"]), attrs["num_filter"]
     lengths = [
         (unify_dims(dims_of_rank(x, 1, what)[0], filters, "length of bias against num_filter"),)
@@ -128,7 +127,7 @@ def _in_layout(
 
 
 def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer weight, bias and output from the data, and the reverse."""
+    """Infer weight, bias and output from data, and the reverse."""
     groups, filters = attrs["num_group"], attrs["num_filter"]
     data, weight, out = _with_channels_first(attrs, inputs, outputs)
     window, extra = fit_window(attrs, data[2:])
@@ -169,7 +168,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
     """Scale ``weight`` (C, num_filter / num_group, kernel) by one ``factor`` per filter.
 
-    Its rows are in groups; rows of group g compute g's share of the filters.
+    Rows of group g compute g's share of the filters.
     """
     groups, last = attrs["num_group"], is_channels_last(attrs["layout"])
     channels_first = np.moveaxis(weight, -1, 1) if last else weight
@@ -204,7 +203,7 @@ def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradie
 
 
 def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer all shapes from each other; data sizes from the output only for stride 1."""
+    """Infer all shapes; the output determines data sizes only for stride 1."""
     window, groups, filters = read_window(attrs), attrs["num_group"], attrs["num_filter"]
     data, weight, out = _with_channels_first(attrs, inputs, outputs)
     batch = unify_dims(data[0], out[0], "samples of data and output")
@@ -230,7 +229,7 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def _first_channels_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer Convolution's shapes with channels first, Convolution_v1's only layout."""
+    """Convolution_v1 has no other layout."""
     if is_channels_last(attrs["layout"]):
         raise KernelError(f"layout {attrs['layout']} is not supported, expected channels first")
     return convolution_shapes(attrs, inputs, outputs)
@@ -248,7 +247,7 @@ def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, D
 
 
 def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count one filter's taps per output (weight's first axis is the filter)."""
+    """Count one filter's taps per output."""
     return prod(outputs[0]) * prod(inputs[1][1:])
 
 
@@ -263,7 +262,7 @@ def _positions(window: Window, size: Dims) -> list[Dim]:
 
 
 def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the cells of all windows (N, C * taps, positions)."""
+    """Return the cells of all windows: (N, C * taps, positions)."""
     window = read_window(attrs)
     positions = tuple(n or 0 for n in _positions(window, x.shape[2:]))
     padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``convolution``."""
+"""Signatures of ``convolution``."""
 
 from __future__ import annotations
 

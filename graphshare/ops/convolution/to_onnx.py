@@ -1,7 +1,6 @@
 """Convolutions in ONNX: ``Conv`` and ``ConvTranspose``, channels first.
 
 Weights are (filters, channels / groups, ...), transposed (channels, filters / groups, ...).
-``im2col`` and ``col2im`` gather the cells under each tap.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def _emit_product(t: Translation, data: str, weight: str, bias: list[str]) -> st
 
 
 def _shapes_with_channels_first(t: Translation, attrs: Attrs) -> list[tuple[int, ...]]:
-    """Return the data and output shapes as (N, C, spatial)."""
+    """Return data and output as (N, C, spatial)."""
     shapes = [x.shape for x in (t.inputs[0], t.outputs[0])]
     return (
         [(shape[0], shape[-1], *shape[1:-1]) for shape in shapes]
@@ -70,7 +69,7 @@ def _shapes_with_channels_first(t: Translation, attrs: Attrs) -> list[tuple[int,
 
 
 def translate_im2col(t: Translation) -> str:
-    """Emit a ``Gather`` of the taps per axis."""
+    """Emit a ``Gather`` of taps per axis."""
     x, window = t.inputs[0], read_window(t.attrs)
     front = (0, 0, *window.pad)
     data = t.pad(x, front, front, 0, x.dtype)
@@ -101,7 +100,7 @@ def _positions(window: Window, sizes: tuple[int, ...]) -> list[int]:
 
 
 def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
-    """Emit ``ConvTranspose`` by ``attrs``, between transposes if channels are last."""
+    """Emit ``ConvTranspose``, between transposes if channels are last."""
     t.require_floats()
     x = t.inputs[0]
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"])
@@ -118,7 +117,7 @@ def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
 def _emit_deconvolution(
     t: Translation, data: str, weight: str, window: Window, extra: tuple[int, ...], groups: int
 ) -> str:
-    """Emit ``ConvTranspose`` with ``output_padding`` for the ``extra`` cells.
+    """``output_padding`` gives the ``extra`` cells.
 
     PyTorch refuses as many cells as a stride; then the padding there is reduced first.
     """

@@ -1,1 +1,1 @@
-"""Operators of family ``creation``."""
+"""Family ``creation``."""

@@ -1,4 +1,4 @@
-"""Arrays created from attributes or another array's shape. Their gradients are zero.
+"""Arrays created from attributes or another array's shape; their gradients are zero.
 
 A dimension 0 (or -1) in ``shape`` is unknown: inference completes it from the array's uses, and a
 run passes it in ``context.shapes``. Under NumPy shapes 0 is a size, and a shape may be empty.
@@ -77,7 +77,7 @@ def complete_shape(context: Context, attrs: Attrs, shape_of: ShapeOf) -> tuple[i
 
 
 def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel:
-    """Return a kernel for ``values(attrs, shape, dtype)`` with shape ``shape_of(attrs)``."""
+    """``values(attrs, shape, dtype)`` fills the shape ``shape_of(attrs)``."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
         return values(attrs, complete_shape(context, attrs, shape_of), read_dtype(attrs))
@@ -86,10 +86,7 @@ def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel
 
 
 def attribute_shape(attrs: Attrs) -> Shape:
-    """Return ``shape``; 0 and -1 are unknown, an empty shape entirely.
-
-    Under NumPy shapes only -1 is unknown.
-    """
+    """Return ``shape``, with None for unknown sizes."""
     if attrs.get(NP_SHAPE):
         return (
             None if attrs["shape"] is None else tuple(d if d >= 0 else None for d in attrs["shape"])
@@ -102,7 +99,7 @@ _FLAGS = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "b
 
 
 def _name_dtype(attrs: Attrs) -> str:
-    """Return a dtype's name by number; -1 (undetermined) becomes float32."""
+    """Dtype -1 (undetermined) becomes float32."""
     flag = attrs["dtype"]
     require(
         -1 <= flag < len(_FLAGS),
@@ -146,7 +143,7 @@ def _arange_shape(attrs: Attrs) -> Shape:
 
 
 def _npi_arange_shape(attrs: Attrs) -> Shape:
-    """Return a range's shape; under NumPy shapes it may be empty."""
+    """Under NumPy shapes a range may be empty."""
     require(attrs["repeat"] == 1, f"repeat is {attrs['repeat']}, expected 1")
     start, stop = (
         (attrs["start"], attrs["stop"]) if attrs["stop"] is not None else (0.0, attrs["start"])
@@ -183,7 +180,7 @@ def _make_spaced_kernel(operator: str, function: Callable[[Attrs, Array], Array]
 
 
 def _window(operator: str, function: Callable[[int], Any]) -> Kernel:
-    """Return the kernel of a signal-processing window."""
+    """Return a signal-processing window's kernel."""
     return _creation_kernel(
         operator,
         _window_shape,
@@ -192,7 +189,7 @@ def _window(operator: str, function: Callable[[int], Any]) -> Kernel:
 
 
 def _even_steps(attrs: Attrs, count: int) -> Array:
-    """Return ``start`` plus whole steps in float64, as in MXNet."""
+    """As in MXNet, add whole steps to ``start`` in float64."""
     steps = count - 1 if attrs["endpoint"] else count
     step = (attrs["stop"] - attrs["start"]) / steps if steps > 0 else 0.0
     with np.errstate(all="ignore"):
@@ -250,7 +247,7 @@ def _infer_arange_like_shapes(
 
 
 def full_like(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``fill_value`` in the shape of ``x``, and its dtype by default."""
+    """Return ``fill_value`` in the shape, and by default the dtype, of ``x``."""
     dtype = x.dtype if attrs["dtype"] is None else read_dtype(attrs)
     return fill(x.shape, np.asarray(attrs["fill_value"]).astype(dtype), dtype)
 

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``creation``."""
+"""Signatures of ``creation``."""
 
 from __future__ import annotations
 

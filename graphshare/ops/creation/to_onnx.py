@@ -1,7 +1,4 @@
-"""Created arrays in ONNX: constants that the kernels compute.
-
-Equal elements become an ``Expand`` of one number, to keep the file small.
-"""
+"""Created arrays in ONNX: constants that the kernels compute."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ _ONE_VALUE = {"_zeros": 0, "_ones": 1, "_zeros_without_dtype": 0, "_npi_zeros": 
 
 
 def translate_filled(t: Translation) -> str:
-    """Emit ``Expand`` of one number to the inferred shape."""
+    """Emit ``Expand`` of one number, to keep the file small."""
     out = t.outputs[0]
     value = t.attrs["value"] if t.op == "_full" else _ONE_VALUE[t.op]
     return t.emit("Expand", t.number(value, out.dtype), t.integers(out.shape))
 
 
 def translate_created(t: Translation) -> str:
-    """Return the kernel's result for the inferred shape as a constant."""
+    """Return the kernel's result as a constant."""
     out = t.outputs[0]
     # These kernels read only shapes and dtypes of their inputs.
     examples = [np.empty(x.shape, x.dtype) for x in t.inputs]

@@ -1,1 +1,1 @@
-"""Operators of family ``deformable``."""
+"""Family ``deformable``."""

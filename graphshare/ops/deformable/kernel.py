@@ -1,6 +1,6 @@
-"""Deformable convolution, deformable position-sensitive region pooling, and their gradients.
+"""Deformable convolution, deformable position-sensitive region pooling, and gradients.
 
-Learned offsets move the taps of a window, or a region's bins. Each bin has its own channels.
+Learned offsets move a window's taps or a region's bins; each bin has its own channels.
 """
 
 from __future__ import annotations
@@ -76,10 +76,7 @@ def deformable_convolution(
 def _convolve_deformed(
     attrs: Attrs, x: Array, offset: Array, mask: Array | None, weight: Array, *bias: Array
 ) -> Array:
-    """Compute :func:`deformable_convolution`.
-
-    A mask ``(N, G*kh*kw, h, w)`` scales samples; with one, samples outside the data are 0.
-    """
+    """A mask ``(N, G*kh*kw, h, w)`` scales samples; with one, samples outside the data are 0."""
     places, rows, columns = _place_taps(attrs, len(x), offset)
     (n, shifts, kh, kw, _, h, w), channels, groups = places.shape, x.shape[1], attrs["num_group"]
     require_memory(n * channels * kh * kw * h * w * x.itemsize)
@@ -302,7 +299,7 @@ def deformable_ps_roi_pooling_gradient(
         dplane, drows, dcolumns = bilinear_gradient(plane, part.rows, part.columns, share)
         dx[part.sample, part.channel] += dplane[0]
         if part.shift is not None:
-            # On a pixel the two slopes differ, and MXNet takes neither.
+            # On a pixel the slopes differ; MXNet takes neither.
             along = [
                 (d * (at != np.floor(at))).sum()
                 for d, at in ((dcolumns, part.columns), (drows, part.rows))

@@ -1,4 +1,4 @@
-"""Signatures of family ``deformable``."""
+"""Signatures of ``deformable``."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from graphshare.ops.translation import Translation, Translator, Value, wide_dtyp
 
 
 def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -> str:
-    """Convolve samples, scaled by a mask; without one, taps beyond the edge give its pixel."""
+    """Without a mask, taps beyond the edge give its pixel."""
     x, offset = t.inputs[:2]
     t.require_floats()
     if 0 in x.shape:
@@ -44,7 +44,7 @@ def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -
 
 
 def _sample(t: Translation, mask: Value | None, dtype: str) -> str:
-    """Return the image at each tap of each place: (N, G, taps * places, C / G)."""
+    """Return (N, G, taps * places, C / G)."""
     x, offset = t.inputs[:2]
     count, channels, height, width = x.shape
     shifts = t.attrs["num_deformable_group"]
@@ -71,7 +71,7 @@ def _sample(t: Translation, mask: Value | None, dtype: str) -> str:
 
 
 def _taps(t: Translation, dtype: str) -> tuple[str, str]:
-    """Return row and column of each tap at each place: (N, G, taps * places)."""
+    """Return row and column: (N, G, taps * places)."""
     offset = t.inputs[1]
     (kh, kw), *_ = window_pairs(t.attrs)
     count, _, h, w = offset.shape
@@ -122,7 +122,7 @@ def translate_regions(t: Translation) -> list[str]:
 
 
 def _points(t: Translation, dtype: str) -> tuple[str, str]:
-    """Return x and y of each bin's points: (R, output_dim, p, p, s, s), points by row and column."""
+    """Return x and y: (R, output_dim, p, p, s, s), points by row and column."""
     size, points = t.attrs["pooled_size"], t.attrs["sample_per_part"]
     shape = (t.inputs[1].shape[0], t.attrs["output_dim"], size, size, points, points)
     results = []
@@ -145,7 +145,7 @@ def _points(t: Translation, dtype: str) -> tuple[str, str]:
 
 
 def _extent(t: Translation, axis: int, dtype: str) -> tuple[str, str]:
-    """Return each region's start along x (0) or y (1) and size, at least 0.1: (R, 1, 1, 1)."""
+    """Return start along x (0) or y (1), and size of at least 0.1: (R, 1, 1, 1)."""
     rois, scale, half = t.inputs[1], t.number(t.attrs["spatial_scale"], dtype), t.number(0.5, dtype)
     corners = t.cast(rois, dtype)
     rounded = Term(t, corners, dtype).round_half_away().name
@@ -160,7 +160,7 @@ def _extent(t: Translation, axis: int, dtype: str) -> tuple[str, str]:
 
 
 def _shift(t: Translation, axis: int, dtype: str) -> str:
-    """Return each bin's learned offset in units of the region (R, output_dim, p, p), or empty."""
+    """Return each bin's offset in units of the region: (R, output_dim, p, p), or empty."""
     if t.attrs["no_trans"]:
         return ""
     trans, count, size = t.inputs[2], t.attrs["output_dim"], t.attrs["pooled_size"]
@@ -177,7 +177,7 @@ def _shift(t: Translation, axis: int, dtype: str) -> str:
 
 
 def _planes(t: Translation) -> str:
-    """Return the batch-wide first pixel of each bin's channel: (R, output_dim, p, p, 1, 1)."""
+    """Return the first pixel of each bin's channel in the batch: (R, output_dim, p, p, 1, 1)."""
     x, rois = t.inputs[:2]
     size, count, group = t.attrs["pooled_size"], t.attrs["output_dim"], t.attrs["group_size"]
     cells = np.clip(np.arange(size) * group // size, 0, group - 1)

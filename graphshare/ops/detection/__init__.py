@@ -1,1 +1,1 @@
-"""Operators of family ``detection``."""
+"""Family ``detection``."""

@@ -42,7 +42,7 @@ def measure_sides(f: Functions, boxes: Any, pixels: bool = False) -> BoxSides:
 
 
 def _measure_area(f: Functions, left: Any, top: Any, right: Any, bottom: Any, pixels: bool) -> Any:
-    """Return the area between corners; 0 for reversed corners."""
+    """The area of reversed corners is 0."""
     sides = [right - left, bottom - top]
     if pixels:
         sides = [side + 1 for side in sides]
@@ -129,7 +129,7 @@ def suppress_overlaps(
     """Return the indices of boxes that no better box overlaps by more than ``limit``.
 
     ``boxes`` are in descending order of score; at most ``most`` remain. With ``classes`` only boxes
-    of one class suppress each other; ``pixels`` includes the pixels at right and bottom.
+    of one class suppress each other; for ``pixels`` see :func:`measure_sides`.
     """
     # np.unique would put all NaN into one class, although NaN does not equal itself.
     if classes is not None and not np.isnan(classes).any():
@@ -184,7 +184,7 @@ def _suppress_by_class(
 
 
 def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) -> list[int]:
-    """Suppress by comparing ``_TOGETHER`` boxes at a time with all later ones."""
+    """Compare ``_TOGETHER`` boxes at a time with all later ones."""
     alive, bound = np.ones(len(boxes), bool), boxes.dtype.type(limit)
     for start in range(0, len(boxes), _TOGETHER):
         candidates = start + np.flatnonzero(alive[start : start + _TOGETHER])
@@ -204,8 +204,8 @@ def find_neighbours(
 
     Boxes are sorted by left edge. If intersection over union exceeds ``limit``, the intersection is
     wider than ``limit`` times either box: left edges are at most ``(1 - limit)`` times the left
-    box's width apart, and neither box is more than ``1 / limit`` times as wide as the other. A box
-    without area overlaps none.
+    box's width apart, and widths differ by a factor of at most ``1 / limit``. A box without area
+    overlaps none.
     """
     count, kind = len(left), np.finfo(left.dtype)
     positive = areas[areas > 0]
@@ -281,9 +281,7 @@ def survivors(attrs: Attrs, rows: Array) -> Array:
 
 
 def _convert_format(attrs: Attrs, rows: Array) -> None:
-    """Convert boxes to the other format in place; as in MXNet, not those whose first number is
-    negative.
-    """
+    """Convert boxes in place; as in MXNet, not those whose first number is negative."""
     first = attrs["coord_start"]
     boxes = rows[..., first : first + 4]
     if attrs["out_format"] == "corner":
@@ -338,7 +336,7 @@ def _iou_shape(attrs: Attrs, *shapes: Dims) -> Shape:
 
 
 def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Array:
-    """Return the corners of boxes at offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``."""
+    """Return corners at offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``."""
     centers = (
         to_centers(ARRAYS, anchors)
         if attrs["format"] == "corner"
@@ -350,7 +348,7 @@ def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Arra
 
 
 def read_scales(attrs: Attrs, dtype: Any) -> Array:
-    """Return the offset units ``std0`` to ``std3``."""
+    """Return ``std0`` to ``std3``, the units of offsets."""
     return np.array([attrs[f"std{i}"] for i in range(4)], dtype)
 
 

@@ -1,9 +1,8 @@
 """Boxes in ONNX: overlap, non-maximum suppression, decoding, matching.
 
-``NonMaxSuppression`` lacks classes of boxes with one score each, and MXNet's pixels and limits. A
-``Loop`` takes each sample's best remaining box instead; greedy matching is a ``Loop`` too.
-onnxruntime computes float16 in float32, where an overlap may exceed a limit that it equals when
-rounded.
+``NonMaxSuppression`` lacks classes of boxes with one score each, and MXNet's pixels and limits: a
+``Loop`` takes each sample's best remaining box. onnxruntime computes float16 in float32, where an
+overlap may exceed a limit that it equals when rounded.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def emit_columns(t: Translation, x: Value | str, first: int, last: int) -> str:
 
 
 def emit_column(t: Translation, x: Value | str, index: int) -> str:
-    """Return one column, without its axis."""
+    """Return a column without its axis."""
     return t.emit("Gather", x, t.number(index, "int64"), axis=-1)
 
 
@@ -88,7 +87,7 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
 
     def build(inputs: Sequence[Value]) -> list[Value]:
         _, going, left, kept = inputs
-        # ArgMax takes no booleans; of equal numbers it takes the first: the best box.
+        # ArgMax takes no booleans; the first of equal numbers is the best box.
         best = t.emit("ArgMax", t.cast(left, "int32"), axis=1, keepdims=1)
         here = t.emit("And", t.emit("Equal", places or t.integers(range(count)), best), left)
         gone = t.emit("Or", here, _emit_hits(t, candidates, boxes, rule, best))
@@ -198,7 +197,7 @@ def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[
 
 
 def _emit_other_format(t: Translation, rows: str, x: Value) -> str:
-    """Convert rows to the other format; as in MXNet, not those whose first number is negative."""
+    """Convert rows like the kernel's ``_convert_format``."""
     first, width = t.attrs["coord_start"], x.shape[-1]
     boxes = emit_columns(t, rows, first, first + 4)
     if t.attrs["out_format"] == "corner":
@@ -214,7 +213,7 @@ def _emit_other_format(t: Translation, rows: str, x: Value) -> str:
 
 
 def translate_box_iou(t: Translation) -> str:
-    """Emit the overlaps of all pairs of boxes."""
+    """Emit the overlaps of all pairs."""
     a, b = t.inputs
     one = t.reshape(emit_corners(t, a.name, t.attrs["format"], a.dtype), (prod(a.shape[:-1]), 1, 4))
     other = t.reshape(
@@ -229,7 +228,7 @@ def emit_corners(t: Translation, boxes: str, form: str, dtype: str) -> str:
 
 
 def translate_box_decode(t: Translation) -> str:
-    """Emit the corners of boxes at offsets from anchors."""
+    """Emit corners of boxes at offsets from anchors."""
     x, anchors = term(t), term(t, 1)
     is_corner = t.attrs["format"] == "corner"
     centers = (
@@ -243,7 +242,7 @@ def translate_box_decode(t: Translation) -> str:
 
 
 def translate_box_encode(t: Translation) -> list[str]:
-    """Emit offsets to matched boxes, and a mask of positive samples."""
+    """Emit the kernel's offsets and mask."""
     refuse_integers(t)
     samples, matches, anchors, refs, means, stds = t.inputs
     dtype, half = anchors.dtype, t.number(0.5, anchors.dtype)
@@ -286,9 +285,9 @@ _INTEGERS = "integers are refused"
 
 
 def emit_matches(t: Translation, scores: Value, limit: float, most: int) -> tuple[str, str]:
-    """Match at most ``most`` rows and columns of scores ``(B, R, C)`` above ``limit``.
+    """Match at most ``most`` rows and columns of scores ``(B, R, C)`` above ``limit``, best first.
 
-    Best come first. Return each row's ``(B, R)`` and column's ``(B, C)`` partner as int64, or -1.
+    Return each row's ``(B, R)`` and column's ``(B, C)`` partner as int64, or -1.
     """
     batch, rows, columns = scores.shape
     states = [

@@ -4,7 +4,7 @@ Anchors are relative corners ``(1, N, 4)``; labels are rows (class, left, top, r
 after the last. Class 0 of the predictions is the background.
 
 Proposals are a region proposal network's best boxes, in pixels, corners included. MXNet's sort is
-unstable; here boxes with equal scores (such as all too small ones) keep the anchors' order.
+unstable; here equal scores (such as all too small boxes') keep the anchors' order.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def multi_box_detection(
 
 
 def _suppress(attrs: Attrs, rows: Array) -> Array:
-    """Sort rows by descending score, and set suppressed rows' class to -1."""
+    """Sort by descending score; suppressed rows get class -1."""
     limit = attrs["nms_threshold"]
     # As in MXNet, without suppression rows are not sorted either.
     if not 0 < limit <= 1:
@@ -131,7 +131,7 @@ def _suppress(attrs: Attrs, rows: Array) -> Array:
 
 
 def variances(attrs: Attrs, dtype: Any) -> Array:
-    """Return the four variances, the units of offsets."""
+    """Return the variances, the units of offsets."""
     require(len(attrs["variances"]) == 4, f"variances is {attrs['variances']}, expected 4 numbers")
     return np.array(attrs["variances"], dtype)
 
@@ -302,7 +302,7 @@ def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[A
     least = boxes.dtype.type(attrs["rpn_min_size"]) * info[2]
     small = (boxes[:, 2:] - boxes[:, :2] + 1 < least).any(axis=1)
     score[padding.reshape(-1) | small] = -1
-    # As in MXNet, small boxes also grow; their score -1 makes them fill up the proposals.
+    # As in MXNet, small boxes also grow; with score -1 they fill up the proposals.
     boxes[small] += np.array([-1, -1, 1, 1], boxes.dtype) * (least / 2)
     order = np.argsort(-score, kind="stable")
     if attrs["rpn_pre_nms_top_n"] > 0:

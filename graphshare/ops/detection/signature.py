@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``detection``."""
+"""Signatures of ``detection``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Single-shot detection in ONNX: results and targets of anchors, and region proposals.
-
-Proposals with equal scores keep the anchors' order; MXNet's sort is unstable.
-"""
+"""Single-shot detection in ONNX: results and targets of anchors, and region proposals."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ def translate_multi_box_prior(t: Translation) -> str:
 
 
 def _emit_anchors(t: Translation, x: Value) -> str:
-    """Compute :func:`multi_box_prior` from the data's shape."""
+    """Compute the anchors from the data's shape."""
     sizes, ratios = t.attrs["sizes"], t.attrs["ratios"]
     pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
     wide = "float64"  # as in the kernel: suppression compares anchors of equal overlap
@@ -89,7 +86,7 @@ def _emit_anchors(t: Translation, x: Value) -> str:
 
 
 def translate_multi_box_detection(t: Translation) -> str:
-    """Emit each anchor's class, score and box by descending score; suppressed classes are -1."""
+    """Emit each anchor's class (-1 if suppressed), score and box by descending score."""
     refuse_integers(t)
     scores, offsets, anchors = t.inputs
     batch, _, count = scores.shape
@@ -148,7 +145,7 @@ def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> s
 
 
 def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> str:
-    """Return the classes; -1 for suppressed rows and those after the best ``nms_topk``."""
+    """Give class -1 to suppressed rows, and to those after the best ``nms_topk``."""
     dtype, (batch, _, count), top = t.inputs[0].dtype, t.inputs[0].shape, _top(t)
     alive, own, mine = is_row, "" if t.attrs["force_suppress"] else classes, boxes
     is_open = t.is_open and t.attrs["nms_topk"] > 0
@@ -172,7 +169,7 @@ def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> s
 
 
 def translate_multi_box_target(t: Translation) -> list[str]:
-    """Emit the targets from matched and negative anchors."""
+    """Emit the kernel's targets."""
     refuse_integers(t)
     anchors, labels, scores = t.inputs
     batch, _, count = scores.shape
@@ -226,7 +223,6 @@ def _emit_shared(t: Translation) -> tuple[str, str]:
 
 
 def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
-    """Return the anchors least likely background, by ``negative_mining_ratio``."""
     scores, dtype = t.inputs[2], t.inputs[2].dtype
     count = scores.shape[2]
     numbers = t.reduce("ReduceSum", t.cast(positive, "int64", "bool"), (1,), keepdims=True)
@@ -255,7 +251,7 @@ def _emit_offsets(t: Translation, targets: str) -> str:
 
 
 def translate_proposals(t: Translation) -> str | list[str]:
-    """Emit the best boxes after suppression, repeated if too few."""
+    """Emit the kernel's proposals."""
     refuse_integers(t)
     scores, attrs = t.inputs[0], t.attrs
     batch, twice, height, width = scores.shape
@@ -290,7 +286,7 @@ def translate_proposals(t: Translation) -> str | list[str]:
 
 
 def _emit_boxes(t: Translation, total: int) -> tuple[str, str]:
-    """Return boxes ``(B, N, 4)`` and scores ``(B, N)``, -1 if too small or padding."""
+    """Return ``(B, N, 4)`` and scores ``(B, N)``, -1 if too small or padding."""
     scores, deltas, info = t.inputs
     batch, twice, height, width = scores.shape
     dtype, number = scores.dtype, twice // 2

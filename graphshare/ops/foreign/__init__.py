@@ -1,1 +1,1 @@
-"""Operators of family ``foreign``."""
+"""Family ``foreign``."""

@@ -1,1 +1,1 @@
-"""Operators of family ``image``."""
+"""Family ``image``."""

@@ -95,7 +95,7 @@ def _infer_normalize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 
 
 def _infer_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer equal shapes ``(H, W, C)``, with one or three channels."""
+    """``(H, W, C)`` has one or three channels, before and after."""
     shape = inputs[0]
     if shape is not None:
         require(
@@ -183,7 +183,7 @@ def to_tensor_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def normalize_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Divide the gradient by the channel's standard deviation."""
+    """Divide by the channel's standard deviation."""
     result: Array = dy / by_channel(entry.attrs["std"], dy.shape[-3])
     return result.astype(dy.dtype, copy=False)
 

@@ -1,4 +1,4 @@
-"""Signatures of family ``image``."""
+"""Signatures of ``image``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images in ONNX: conversion to tensors, normalization, flips and crops."""
+"""Images in ONNX: conversion, normalization, flips and crops."""
 
 from __future__ import annotations
 

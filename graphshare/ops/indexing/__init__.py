@@ -1,1 +1,1 @@
-"""Operators of family ``indexing``."""
+"""Family ``indexing``."""

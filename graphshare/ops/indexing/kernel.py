@@ -57,7 +57,7 @@ def embedding(context: Context, attrs: Attrs, data: Array, weight: Array) -> Arr
 
 
 def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer data and output from each other, and the weight from the attributes."""
+    """Infer data and output from each other, the weight from attributes."""
     size: Shape = (attrs["input_dim"], attrs["output_dim"])
     try:
         weight = unify(inputs[1], size)
@@ -91,7 +91,7 @@ def _take_shape(attrs: Attrs, a: Dims, indices: Dims) -> Dims:
 
 
 def batch_take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
-    """Return one element of each row."""
+    """Return an element per row."""
     rows = a.reshape(-1, a.shape[-1])
     places = limit_indices(indices, rows.shape[1]).reshape(-1, 1)
     return np.take_along_axis(rows, places, 1).reshape(indices.shape)
@@ -343,7 +343,7 @@ KERNELS = with_limits(
 
 
 def where_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both sides, 0 where the other was chosen."""
+    """Return both sides' gradients, 0 where the other was chosen."""
     condition, x, y = entry.inputs
     chosen = condition != 0
     if chosen.ndim == 1:
@@ -365,7 +365,7 @@ def sum_rows(shape: tuple[int, ...], index: Array, rows: Array) -> Array:
 
 
 def embedding_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradient of the weight."""
+    """Return the weight's gradient."""
     data, weight = entry.inputs
     index = limit_indices(data, weight.shape[0]).reshape(-1)
     return [None, sum_rows(weight.shape, index, dy.reshape(index.size, -1))]
@@ -414,7 +414,7 @@ def gather_nd_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def index_copy_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of kept and new rows (all new rows if an index repeats)."""
+    """Return gradients of kept and new rows (all new ones if an index repeats)."""
     places = entry.inputs[1].astype(np.intp)
     dold = dy.copy()
     dold[places] = 0
@@ -422,7 +422,7 @@ def index_copy_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def boolean_mask_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` at the selected rows."""
+    """Return ``dy`` at selected rows."""
     data, index = entry.inputs
     dx: Array = np.zeros_like(data)
     dx[index != 0] = dy

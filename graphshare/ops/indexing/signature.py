@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``indexing``."""
+"""Signatures of ``indexing``."""
 
 from __future__ import annotations
 

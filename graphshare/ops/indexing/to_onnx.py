@@ -36,7 +36,7 @@ def translate_batch_take(t: Translation) -> str:
 
 
 def translate_pick(t: Translation) -> str:
-    """Emit ``GatherElements`` of one element along ``axis``."""
+    """Emit ``GatherElements`` along ``axis``."""
     data, index = t.inputs
     axis = normalize_axis(t.attrs["axis"], data.rank)
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
@@ -51,7 +51,7 @@ def translate_pick(t: Translation) -> str:
 
 
 def _emit_coordinates(t: Translation, indices: Value) -> str:
-    """Move int64 coordinates from MXNet's first axis to the last."""
+    """MXNet has coordinates on the first axis, ONNX on the last."""
     return t.transpose(t.cast(indices, "int64"), (*range(1, indices.rank), 0))
 
 
@@ -71,9 +71,7 @@ def translate_scatter_nd(t: Translation) -> str:
 
 
 def translate_one_hot(t: Translation) -> str:
-    """Emit a comparison with 0, 1, 2...; unlike MXNet, ``OneHot`` counts negative indices from the
-    end.
-    """
+    """Compare with 0, 1, 2...; unlike MXNet, ``OneHot`` counts negative indices from the end."""
     indices, dtype = t.inputs[0], t.outputs[0].dtype
     if dtype == "bfloat16":
         t.refuse("it has the dtype bfloat16")
@@ -105,7 +103,7 @@ def translate_ravel(t: Translation) -> str:
 
 
 def translate_unravel(t: Translation) -> str:
-    """Emit quotients and remainders by the axes' steps; the first axis is unlimited."""
+    """Emit quotients and remainders; the first axis is unlimited."""
     data, shape = t.inputs[0], t.attrs["shape"]
     steps = [[max(1, prod(shape[i + 1 :]))] for i in range(len(shape))]
     sizes = [[FAR], *([max(1, size)] for size in shape[1:])]

@@ -1,1 +1,1 @@
-"""Operators of family ``linear_algebra``."""
+"""Family ``linear_algebra``."""

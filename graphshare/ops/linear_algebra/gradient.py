@@ -29,7 +29,7 @@ def _transpose(a: Array) -> Array:
 
 
 def _inverse_or_zeros(a: Array) -> Array:
-    """Invert each matrix; as in MXNet, zeros where the determinant is 0."""
+    """Invert each matrix; as in MXNet, a determinant of 0 gives zeros."""
     singular = np.linalg.det(a) == 0
     regular = np.where(singular[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a)
     return np.asarray(np.where(singular[..., None, None], a.dtype.type(0), _inverse(regular)))
@@ -118,7 +118,7 @@ def _triangle_gradient(attrs: Attrs, gradient: Array) -> Array:
 
 
 def trmm(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the triangle and B."""
+    """Return gradients of the triangle and B."""
     a, b = entry.inputs
     factor, scaled = triangular_factor(entry.attrs, a), dy * dy.dtype.type(entry.attrs["alpha"])
     if entry.attrs["rightside"]:
@@ -130,7 +130,7 @@ def trmm(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def trsm(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the triangle and B."""
+    """Return gradients of the triangle and B."""
     a, x = entry.inputs[0], entry.outputs[0]
     back = _transpose(_inverse(triangular_factor(entry.attrs, a)))
     if entry.attrs["rightside"]:
@@ -143,14 +143,14 @@ def trsm(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def gelqf(entry: TapeEntry, dq: Array, dl: Array | None = None) -> Array:
-    """Return the gradient from both factors' gradients."""
+    """Return the gradient through both factors."""
     q, factor = entry.outputs[:2]
     inner = -(dq @ _transpose(q)) if dl is None else _transpose(factor) @ dl - dq @ _transpose(q)
     return np.asarray(_transpose(_inverse(factor)) @ (dq + _mirror_lower(inner) @ q))
 
 
 def syevd(entry: TapeEntry, dvectors: Array, dvalues: Array | None = None) -> Array:
-    """Return the symmetric gradient from the gradients of eigenvectors (rows) and eigenvalues."""
+    """Return the symmetric gradient through eigenvectors (rows) and eigenvalues."""
     vectors, values = entry.outputs[:2]
     apart = values[..., :, None] - values[..., None, :]
     same = np.eye(values.shape[-1], dtype=bool)
@@ -162,7 +162,7 @@ def syevd(entry: TapeEntry, dvectors: Array, dvalues: Array | None = None) -> Ar
 
 
 def matmul(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return both gradients; a single axis is a left row or right column."""
+    """Return both gradients; one axis is a row on the left, a column on the right."""
     a, b = entry.inputs
     left = a.reshape(1, -1) if a.ndim == 1 else a
     right = b.reshape(-1, 1) if b.ndim == 1 else b
@@ -176,7 +176,7 @@ def matmul(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def solve(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both sides."""
+    """Return both sides' gradients."""
     a, x = entry.inputs[0], entry.outputs[0]
     columns = x.ndim == a.ndim - 1
     gradient, solution = (dy[..., None], x[..., None]) if columns else (dy, x)
@@ -229,10 +229,10 @@ def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
         raise GradientError(f"no letters are left for the axes of ... in {subscripts}")
     ellipsis = "".join(free[: max(ranks)])
     if not arrow:
-        # Without an arrow, einsum returns the letters that occur once, in alphabetical order.
+        # Without an arrow, einsum returns letters that occur once, in alphabetical order.
         once = sorted(letter for letter in set(operands) - set(".,") if operands.count(letter) == 1)
         result = ("..." if "..." in operands else "") + "".join(once)
-    # axes of "..." are aligned at the last, as in broadcasting
+    # Axes of "..." are aligned at the last, as in broadcasting.
     named = [
         term.replace("...", ellipsis[len(ellipsis) - rank :])
         for term, rank in zip(terms, ranks, strict=True)
@@ -241,7 +241,7 @@ def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
 
 
 def einsum(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return for each array the sum of ``dy`` times all others; repeated letters are diagonals."""
+    """Sum ``dy`` times all other arrays; repeated letters are diagonals."""
     arrays = [to_compute_dtype(x) for x in entry.inputs]
     terms, result = _terms(entry.attrs["subscripts"], arrays)
     gradients: list[Array | None] = []

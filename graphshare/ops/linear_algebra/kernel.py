@@ -46,7 +46,7 @@ def slogdet(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
 
 
 def _numbers(context: Context, x: Any, a: Array) -> Array:
-    """Return one number per matrix; a single one has shape (1), or () if inferred."""
+    """A single number has shape (1), or () if inferred."""
     single = () if context.shapes and context.shapes[0] == () else (1,)
     return np.asarray(x, a.dtype).reshape(a.shape[:-2] or single)
 
@@ -137,7 +137,7 @@ def syrk(context: Context, attrs: Attrs, a: Array) -> Array:
 
 
 def triangular_factor(attrs: Attrs, a: Array) -> Array:
-    """Return op(A): the triangle of ``a``, transposed if ``transpose``."""
+    """Return op(A): the triangle, transposed if ``transpose``."""
     triangle = np.tril(a) if attrs["lower"] else np.triu(a)
     return triangle.swapaxes(-1, -2) if attrs["transpose"] else triangle
 
@@ -209,7 +209,7 @@ def _side(count: int) -> int:
 
 
 def square(shape: Dims) -> Dims:
-    """Unify the last two axes of ``shape``.
+    """Unify the last two axes.
 
     Raises:
         KernelError: they differ.
@@ -235,7 +235,7 @@ def _infer_number_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def _infer_sum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer one number per matrix; a single one has shape (1), also under NumPy shapes."""
+    """A single number has shape (1), also under NumPy shapes."""
     return _infer_number_shapes({**attrs, NP_SHAPE: False}, inputs, outputs)
 
 

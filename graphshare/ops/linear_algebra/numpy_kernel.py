@@ -55,10 +55,10 @@ def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Cal
 
 
 def find_summed_axes(attrs: Attrs, a: int, b: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the axes that a product of arrays with ``a`` and ``b`` axes sums over.
+    """Return the axes over which a product of arrays with ``a`` and ``b`` axes sums.
 
-    The attributes name them, or ``axes`` counts the first's last and the second's first, or they
-    are dot's.
+    Attributes name them, or ``axes`` counts the first's last and the second's first, or they are
+    dot's.
     """
     if "a_axes_summed" in attrs:
         return attrs["a_axes_summed"], attrs["b_axes_summed"]
@@ -105,7 +105,7 @@ def _matmul_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
 
 
 def _tensordot_by_count(attrs: Attrs, a: Array, b: Array) -> Any:
-    """Sum over the last ``axes`` of ``a`` and first of ``b``; a side without axes is a factor."""
+    """A side without axes is a factor."""
     if not a.ndim or not b.ndim:
         return np.multiply(a, b)
     with refuse_invalid_call():
@@ -264,7 +264,7 @@ def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _values_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the eigenvalues' dtype: float64 for integers."""
+    """Eigenvalues of integers are float64."""
     name = inputs[0]
     return inputs, [name if name is None or name.startswith("float") else "float64"] * len(outputs)
 
@@ -287,7 +287,7 @@ def _tensorinv_shape(attrs: Attrs, a: Dims) -> Shape:
 
 
 def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the solution's dtype: float32 if both sides are, else float64.
+    """The solution is float32 if both sides are, else float64.
 
     Raises:
         KernelError: a side is float16; LAPACK lacks that.

@@ -1,4 +1,4 @@
-"""Signatures of family ``linear_algebra``."""
+"""Signatures of ``linear_algebra``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Linear algebra in ONNX: products, triangles, diagonals, and the numpy interface's products.
+"""Linear algebra in ONNX.
 
-ONNX lacks equations, determinants and Cholesky factors: these are ``Scan`` over columns in float64.
+ONNX lacks solvers, determinants and Cholesky factors: these are ``Scan`` over columns in float64.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ class Matrices(NamedTuple):
 
     @property
     def value(self) -> Value:
-        """The ONNX value of the matrices."""
         return Value(self.term.name, self.shape, "float64")
 
 
 def matrices(t: Translation, x: Value, shape: Sequence[int] = ()) -> Matrices:
-    """Return ``x``, optionally reshaped to ``shape``, as a batch of float64 matrices."""
+    """Return ``x``, perhaps reshaped to ``shape``, as a batch of float64 matrices."""
     *lead, rows, columns = shape or x.shape
     whole = (prod(lead), rows, columns)
     wide = Term(t, t.cast(x, "float64"), "float64")
@@ -71,7 +70,7 @@ def solve(t: Translation, a: Matrices, b: Matrices) -> Term:
 
 
 def pivots(t: Translation, a: Matrices) -> Term:
-    """Return an elimination's pivots (rows, batch, 1), whose product is the determinant.
+    """Return pivots (rows, batch, 1), whose product is the determinant.
 
     Exchanging rows changes a sign.
     """
@@ -89,7 +88,7 @@ def cholesky(t: Translation, a: Matrices) -> Term:
 
     def step(inputs: Sequence[Value]) -> list[Value]:
         factor, k = Term(t, inputs[0].name, "float64"), Term(t, inputs[1].name, "int64")
-        # Columns from k on are still zeros, so this sums the finished ones.
+        # Columns from k on are still zeros.
         done = factor.apply(
             "MatMul", factor.apply("Gather", k, axis=1).reshape((batch, n, 1))
         ).reshape((batch, n))
@@ -108,7 +107,7 @@ def _scan(
     states: Sequence[Value],
     step: Callable[[Sequence[Value]], Sequence[Value]],
 ) -> list[str]:
-    """Scan the numbers below ``count``; return last states and further outputs."""
+    """Scan the numbers below ``count``; return last states, then further outputs."""
     body = t.body(
         [*(Value("state", x.shape, x.dtype) for x in states), Value("number", (), "int64")], step
     )
@@ -166,7 +165,7 @@ def translate_syrk(t: Translation) -> str:
 
 
 def take_triangle(t: Translation, a: Value, *, lower: bool) -> str:
-    """Return a triangle of the matrices, else 0."""
+    """Return a triangle, else 0."""
     inside = np.tri(a.shape[-1]).astype(bool)
     return t.emit(
         "Where", t.constant(inside if lower else inside.T, "bool"), a, t.number(0, a.dtype)
@@ -223,13 +222,12 @@ def _take_cells(t: Translation, a: Value, rows: Array, columns: Array) -> str:
 
 
 def _invert(t: Translation, x: Value, shape: Sequence[int] = ()) -> str:
-    """Solve equations of ``x`` for the unit matrix."""
     a = matrices(t, x, shape)
     return _finish(t, solve(t, a, unit_matrices(t, a)))
 
 
 def translate_solve_triangular(t: Translation) -> str:
-    """Emit the solution with a triangle; equations from the right are transposed."""
+    """Solve with a triangle; equations from the right are transposed."""
     a, b = t.inputs
     factor, right, shape = (
         take_triangle(t, a, lower=t.attrs["lower"]),
@@ -286,7 +284,7 @@ def translate_log_determinant(t: Translation) -> list[str]:
 
 
 def _constant(t: Translation, number: float) -> str:
-    """Return ``number`` per matrix: without rows the determinant is 1."""
+    """Without rows the determinant is 1."""
     return t.constant(np.full(t.outputs[0].shape, number), t.outputs[0].dtype)
 
 
@@ -295,7 +293,7 @@ def _finish(t: Translation, x: Term) -> str:
 
 
 def _of_floats(translate: Translate) -> Translate:
-    """Return a translation that refuses dtypes in which MXNet does not compute."""
+    """Refuse dtypes in which MXNet does not compute."""
 
     def translate_floats(t: Translation) -> Outputs:
         if any(x.dtype not in LAPACK for x in t.inputs):
@@ -354,7 +352,7 @@ def translate_einsum(t: Translation) -> str:
 
 
 def translate_solve(t: Translation) -> str:
-    """Emit the solution; a right side with one axis less is one column."""
+    """Solve equations; a right side with one axis less is a column."""
     a, b = t.inputs
     shape = (*b.shape, 1) if b.rank == a.rank - 1 else b.shape
     if a.shape[:-2] != shape[:-2]:
@@ -363,14 +361,14 @@ def translate_solve(t: Translation) -> str:
 
 
 def translate_tensorinv(t: Translation) -> str:
-    """Emit the inverse of the array as a matrix, split before axis ``ind``."""
+    """Invert the array as a matrix, split before axis ``ind``."""
     x = t.inputs[0]
     side = prod(x.shape[: t.attrs["ind"]])
     return _invert(t, x, (1, side, side))
 
 
 def translate_tensorsolve(t: Translation) -> str:
-    """Emit the solution with the array as a matrix, ``a_axes`` last."""
+    """Solve with the array as a matrix, ``a_axes`` last."""
     x, b = t.inputs
     last = [normalize_axis(axis, x.rank) for axis in t.attrs["a_axes"] or ()]
     order = (*(i for i in range(x.rank) if i not in last), *last)

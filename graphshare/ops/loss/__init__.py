@@ -1,1 +1,1 @@
-"""Operators of family ``loss``."""
+"""Family ``loss``."""

@@ -76,7 +76,7 @@ def extend_label(word: Array, blank: int) -> tuple[Array, Array]:
 
 
 def _loss(logs: Array, word: Array, blank: int) -> float:
-    """Return a sample's loss by forward recursion over the extended word; ``logs`` (T, C)."""
+    """Compute the loss by forward recursion over the extended word; ``logs`` are (T, C)."""
     # A blank between equal neighbours takes a step.
     repeats = int(np.sum(word[1:] == word[:-1]))
     if len(logs) < len(word) + repeats or not len(logs):
@@ -129,7 +129,7 @@ def ctc_loss_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def _sample_gradient(logs: Array, word: Array, blank: int) -> Array:
-    """Return a sample's gradient by forward and backward recursion; ``logs`` (T, C)."""
+    """Compute the gradient by forward and backward recursion; ``logs`` are (T, C)."""
     if len(logs) < len(word) + int(np.sum(word[1:] == word[:-1])):
         return np.zeros_like(logs)
     path, may_skip = extend_label(word, blank)

@@ -172,7 +172,7 @@ def _softmax(context: Context, x: Array, axis: int) -> Array:
 def _infer_softmax_output_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes
 ) -> tuple[Shapes, Shapes]:
-    """Infer the label: the data's shape (probabilities) or one class per softmax."""
+    """The label has the data's shape (probabilities) or one class per softmax."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
         return [data, label], [data]
@@ -216,7 +216,7 @@ def _return_data(context: Context, attrs: Attrs, x: Array, label: Array) -> Arra
 def _infer_regression_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes
 ) -> tuple[Shapes, Shapes]:
-    """Infer the label's shape: the data's, but ``(N,)`` for data ``(N, 1)``."""
+    """The label has the data's shape, but ``(N,)`` for data ``(N, 1)``."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
         return [data, label], [data]
@@ -366,7 +366,7 @@ def svm_output_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def softmax_cross_entropy_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the head gradient times ``p - onehot``."""
+    """Return ``dy`` times ``p - onehot``."""
     x, label = entry.inputs
     p = softmax_along(x, 1)
     np.subtract.at(p, (np.arange(len(p)), convert(label, np.int64)), x.dtype.type(1))

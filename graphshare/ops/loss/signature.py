@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``loss``."""
+"""Signatures of ``loss``."""
 
 from __future__ import annotations
 

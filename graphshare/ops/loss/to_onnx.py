@@ -1,7 +1,7 @@
 """Losses in ONNX: their outputs at inference. Most do not depend on the label.
 
-Connectionist temporal classification is a ``Scan`` over all samples' steps, the log likelihood of
-marked events a ``Scan`` over all sequences' events.
+Connectionist temporal classification is a ``Scan`` over steps, the log likelihood of marked events
+a ``Scan`` over events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graphshare.ops.translation import FAR, Translation, Translator, Value, keep
 
 
 def translate_softmax_output(t: Translation) -> str:
-    """Emit the kernel's ``Softmax``: over axis 1, the last axis, or samples."""
+    """Emit the kernel's ``Softmax``."""
     x = t.inputs[0]
     if t.attrs["multi_output"]:
         if x.rank < 2:
@@ -30,7 +30,7 @@ def translate_softmax_output(t: Translation) -> str:
 
 
 def translate_softmax_cross_entropy(t: Translation) -> str:
-    """Emit the negative sum of the labels' log probabilities, each at least 1e-8."""
+    """Emit the kernel's sum of log probabilities."""
     x, label = t.inputs
     wide = "float64" if x.dtype == "float64" else "float32"
     logs = t.emit("LogSoftmax", t.cast(x, wide), axis=1)
@@ -45,7 +45,7 @@ _WIDE = "float64"
 
 
 def translate_ctc_loss(t: Translation) -> str:
-    """Emit each label's negative log probability over all alignments, 0 if too long."""
+    """Emit the kernel's loss."""
     steps, samples, _ = t.inputs[0].shape
     width = t.inputs[1].shape[1]
     if not width:  # as labels of padding alone
@@ -71,7 +71,7 @@ def translate_ctc_loss(t: Translation) -> str:
         after.apply("GatherElements", _column(place.apply("Max", 0)), axis=1)
         for place in (last - 1, last)
     ]
-    # An empty word has one end, its single blank.
+    # An empty word ends on its only blank.
     ends[0] = _column(lengths > 0).choose(ends[0], -np.inf)
     loss = -Term(t, t.emit("Concat", *(end.name for end in ends), axis=1), _WIDE).reduce(
         "ReduceLogSumExp", [1]
@@ -81,7 +81,7 @@ def translate_ctc_loss(t: Translation) -> str:
 
 
 def _read_labels(t: Translation) -> tuple[Term, Term, Term, int]:
-    """Return numbers of steps, labels, their lengths, and the blank's class."""
+    """Return numbers of steps, labels, lengths, and the blank's class."""
     data, label = t.inputs[:2]
     steps, samples, classes = data.shape
     labels = _round(term(t, 1))
@@ -101,7 +101,7 @@ def _read_labels(t: Translation) -> tuple[Term, Term, Term, int]:
 def _advance(
     t: Translation, start: Term, emitted: Term, path: Term, times: Term, blank: int
 ) -> Term:
-    """Scan the log probabilities of the paths to each sample's last step."""
+    """Scan the log probabilities of paths to each sample's last step."""
     steps, samples, size = t.inputs[0].shape[0], t.inputs[0].shape[1], 2 * t.inputs[1].shape[1] + 1
     before = t.pad(t.slice(path.name, [1], [0], [-2]), (0, 2), (0, 0), blank, "int64")
     may_skip = ~path.equals(blank) & ~path.equals(Term(t, before, "int64"))
@@ -132,7 +132,7 @@ def _shift(t: Translation, ahead: Term, by: int) -> str:
 
 
 def _with_blanks(t: Translation, word: Term, blank: int, size: int) -> Term:
-    """Return the words with blanks between and around (N, 2 * L + 1)."""
+    """Put blanks between and around: (N, 2 * L + 1)."""
     samples, width = t.inputs[1].shape
     pairs = t.pad(word.unsqueeze(2).name, (0, 0, 1), (0, 0, 0), blank, "int64")
     return Term(
@@ -162,7 +162,7 @@ def _column(x: Term) -> Term:
 
 
 def translate_log_likelihood(t: Translation) -> list[str]:
-    """Emit each sequence's log likelihood ``(N,)`` and final memory of marks ``(N, K)``."""
+    """Emit the kernel's log likelihoods and final memories."""
     require_one_dtype([x.dtype for x in t.inputs])
     rates, ratios, decays, memory, lags, marks, counts, ends = terms(t)
     (samples, number), steps, dtype = t.inputs[0].shape, t.inputs[4].shape[1], rates.dtype

@@ -1,4 +1,4 @@
-"""The values of losses, computed from an output layer's predictions and the label."""
+"""The values of losses, from an output layer's predictions and the label."""
 
 from __future__ import annotations
 

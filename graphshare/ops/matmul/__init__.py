@@ -1,1 +1,1 @@
-"""Operators of family ``matmul``."""
+"""Family ``matmul``."""

@@ -71,7 +71,7 @@ def _multiply(size: Dim, factor: int) -> Dim:
 
 
 def _divide(size: Dim, parts: int, what: str) -> Dim:
-    """Divide sizes; a remainder raises :class:`KernelError`."""
+    """A remainder raises :class:`KernelError`."""
     if size is not None and size % parts:
         raise KernelError(f"{what} is {size}, which is not a multiple of {parts}")
     return None if size is None else size // parts
@@ -80,7 +80,7 @@ def _divide(size: Dim, parts: int, what: str) -> Dim:
 def self_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the scores from the projections."""
     length, batch, width = dims_of_rank(inputs[0], 3)
-    # Only checked: scores have no depth axis.
+    # Checked only: scores have no depth axis.
     _divide(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
     return inputs, [unify((_multiply(batch, attrs["heads"]), length, length), outputs[0])]
 
@@ -151,7 +151,7 @@ KERNELS = with_limits(
 
 
 def _interleave(like: Array, heads: int, parts: list[Array | None]) -> Array:
-    """Interleave gradients (batch * heads, length, depth), None for zeros, like the projections."""
+    """Interleave gradients (batch * heads, length, depth), None for zeros."""
     length, batch, _ = like.shape
     result: Array = np.zeros(
         (length, batch * heads, len(parts), like.shape[2] // (heads * len(parts))), like.dtype

@@ -1,4 +1,4 @@
-"""Matrix products and their gradients: dense layers, dot and batched products."""
+"""Matrix products and gradients: dense layers, dot and batched products."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def fully_connected(
 
 
 def fully_connected_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer weight, bias and output from the data, and the data as far as possible."""
+    """Infer weight, bias and output from data, and data as far as possible."""
     data, (hidden, width), out = inputs[0], dims_of_rank(inputs[1], 2), outputs[0]
     hidden = unify_dims(hidden, attrs["num_hidden"], "axis 0 of weight against num_hidden")
     if data is not None and not data:
@@ -239,7 +239,7 @@ def khatri_rao_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def fully_connected_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count for each output a product over the weight's columns."""
+    """Count a product over the weight's columns per output."""
     return prod(outputs[0]) * inputs[1][-1]
 
 
@@ -277,7 +277,7 @@ KERNELS = (
 
 
 def fully_connected_gradient(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
-    """Return the gradients of data, weight and bias."""
+    """Return gradients of data, weight and bias."""
     x, weight = entry.inputs[:2]
     lead = x.shape[:1] if entry.attrs["flatten"] else x.shape[:-1]
     rows = to_compute_dtype(dy).reshape(prod(lead), len(weight))
@@ -334,7 +334,7 @@ def _matrix_gradients(attrs: Attrs, a: Array, b: Array, dy: Array) -> tuple[Arra
 
 
 def batch_dot_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Return the gradients of both sides."""
+    """Return both gradients."""
     a, b = entry.inputs
     both = _matrix_gradients(entry.attrs, a, b, dy)
     return tuple(
@@ -343,7 +343,7 @@ def batch_dot_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
 
 
 def gemm2_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Return the gradients of both sides, with rows on ``axis``."""
+    """Return both gradients, with rows on ``axis``."""
     axis = entry.attrs["axis"]
     a, b, gradient = (np.moveaxis(x, axis, -2) for x in (*entry.inputs[:2], dy))
     both = _matrix_gradients(
@@ -353,7 +353,7 @@ def gemm2_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
 
 
 def gemm_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Return the gradients of a, b and c."""
+    """Return gradients of a, b and c."""
     return (*gemm2_gradient(entry, dy), dy * dy.dtype.type(entry.attrs["beta"]))
 
 
@@ -364,7 +364,7 @@ def div_sqrt_dim_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def khatri_rao_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Multiply, column by column, the gradient by the product of the other matrices."""
+    """Multiply ``dy``, column by column, by the product of the other matrices."""
     matrices = entry.inputs
     rows = [len(m) for m in matrices]
     whole = dy.reshape(*rows, -1)

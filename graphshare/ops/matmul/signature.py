@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``matmul``."""
+"""Signatures of ``matmul``."""
 
 from __future__ import annotations
 

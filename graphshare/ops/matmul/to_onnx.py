@@ -24,7 +24,7 @@ def translate_fully_connected(t: Translation) -> str:
 
 
 def widen_factors(t: Translation) -> list[Value]:
-    """Return inputs in the dtype of sums; ONNX does not multiply matrices of 8-bit integers."""
+    """Return inputs in the dtype of sums; ONNX's ``MatMul`` takes no 8-bit integers."""
     if any(x.dtype in ("int8", "uint8", "bool") for x in t.inputs):
         t.refuse(
             f"it multiplies matrices of {t.inputs[0].dtype}, which neither MXNet nor ONNX supports"
@@ -89,7 +89,7 @@ def _round(number: float, dtype: str) -> float:
 
 
 def translate_div_sqrt_dim(t: Translation) -> str:
-    """Divide by the root of the last axis' size, in the data's dtype."""
+    """Divide as the kernel does, in the data's dtype."""
     x = t.widen(t.inputs[0])
     root = t.number(_round(sqrt(x.shape[-1]), t.inputs[0].dtype), x.dtype)
     return t.cast(t.emit("Div", x, root), t.outputs[0].dtype, x.dtype)
@@ -152,7 +152,7 @@ def split_interleaved(t: Translation, x: Value, count: int) -> list[str]:
 
 
 def _zeros(t: Translation) -> str:
-    """Return zeros: onnxruntime leaves sums of nothing out where it fuses a scale."""
+    """onnxruntime leaves sums of nothing out where it fuses a scale."""
     return t.constant(np.zeros(t.outputs[0].shape), t.outputs[0].dtype)
 
 

@@ -1,1 +1,1 @@
-"""Operators of family ``normalization``."""
+"""Family ``normalization``."""

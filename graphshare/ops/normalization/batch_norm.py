@@ -61,7 +61,7 @@ def batch_norm(
 ) -> KernelResult | Array:
     """Return (x - mean) / sqrt(variance + eps) * gamma + beta, mean and variance.
 
-    ``relu`` makes the first at least 0; ``inverse`` makes the last 1 / sqrt(variance + eps).
+    ``relu`` makes the first at least 0, ``inverse`` the last 1 / sqrt(variance + eps).
     """
     x, gamma, beta, moving_mean, moving_var = inputs
     axis = normalize_axis(attrs.get("axis", 1), x.ndim)
@@ -90,7 +90,7 @@ def batch_norm(
 
 
 def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
-    """Return mean and biased variance per channel, NaN for no elements."""
+    """Return mean and biased variance, NaN without elements."""
     if not x.size:
         nothing = np.full(x.shape[axis], np.nan, dtype)
         return nothing, nothing
@@ -115,9 +115,9 @@ def _scale_and_shift(
     *,
     relu: bool = False,
 ) -> Array:
-    """Return (x - mean) * scale + beta, with ``relu`` at least 0, in a reusable ``x``.
+    """Return (x - mean) * scale + beta, in a reusable ``x``.
 
-    It is x * scale + shift unless the two terms would cancel so far that their rounding matters.
+    Compute x * scale + shift unless the terms would cancel so far that their rounding matters.
     """
     wide = np.float32 if x.dtype == np.float16 else x.dtype
     out = result_buffer(context, x)
@@ -178,7 +178,7 @@ def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def _matrix_or_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Restrict the data to ``(N, C)`` or ``(N, C, H, W)``."""
+    """Require data ``(N, C)`` or ``(N, C, H, W)``."""
     data = unify(inputs[0], outputs[0])
     if data is not None and len(data) not in (2, 4):
         raise KernelError(f"data is {format_shape(data)}, expected two or four axes")

@@ -185,7 +185,7 @@ def infer_layer_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 def infer_l2_normalization_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes
 ) -> tuple[Shapes, Shapes]:
-    """Infer output and norms; channels and spatial axes need three axes."""
+    """Infer output and norms; ``channel`` and ``spatial`` need three axes."""
     if attrs["mode"] != "instance":
         _require_channels(unify(inputs[0], outputs[0]))
     return same_shapes(attrs, inputs, outputs)
@@ -260,7 +260,7 @@ def standardize_gradient(
 
 
 def instance_norm_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of data, gamma and beta."""
+    """Return gradients of data, gamma and beta."""
     x, gamma, _ = entry.inputs
     scaled = dy * gamma.reshape(-1, *(1,) * (x.ndim - 2))
     dx, standard = standardize_gradient(x, scaled, tuple(range(2, x.ndim)), entry.attrs["eps"])
@@ -269,7 +269,7 @@ def instance_norm_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def layer_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
-    """Return the gradients of data, gamma and beta."""
+    """Return gradients of data, gamma and beta."""
     x, gamma, _beta = entry.inputs
     axis = normalize_axis(entry.attrs["axis"], x.ndim)
     wide, gradient = to_compute_dtype(x), to_compute_dtype(dy)
@@ -281,7 +281,7 @@ def layer_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
 
 
 def group_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
-    """Return the gradients of data, gamma and beta (these per group)."""
+    """Return gradients of data, gamma and beta (these per group)."""
     x, gamma, _beta = entry.inputs
     groups = entry.attrs["num_groups"]
     split, gradient = (to_compute_dtype(a).reshape(len(x), groups, -1) for a in (x, dy))

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``normalization``."""
+"""Signatures of ``normalization``."""
 
 from __future__ import annotations
 

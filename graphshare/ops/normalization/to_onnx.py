@@ -91,7 +91,7 @@ def translate_local_response_norm(t: Translation) -> str:
 
 
 def translate_l2_normalization(t: Translation) -> str:
-    """Emit x / sqrt(sum of squares + eps) by sample, across its channels, or by channel."""
+    """Emit the kernel's formula."""
     t.require_floats()
     x, wide = t.inputs[0], wide_dtype(t.inputs[0].dtype)
     axes = {"instance": range(1, x.rank), "channel": (1,), "spatial": range(2, x.rank)}[
@@ -123,7 +123,7 @@ def _standardize(t: Translation, x: Value, axes: Sequence[int]) -> tuple[str, st
 
 
 def _scale(t: Translation, x: str, axes: int) -> str:
-    """Return x * gamma + beta in the data's dtype; gamma and beta get ``axes`` trailing axes."""
+    """Return x * gamma + beta in the data's dtype; both get ``axes`` trailing axes."""
     wide = wide_dtype(t.inputs[0].dtype)
     for op_type, vector in zip(("Mul", "Add"), t.inputs[1:3], strict=True):
         term = t.reshape(

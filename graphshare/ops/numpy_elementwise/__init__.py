@@ -1,1 +1,1 @@
-"""Operators of family ``numpy_elementwise``."""
+"""Family ``numpy_elementwise``."""

@@ -45,12 +45,12 @@ def _ldexp_scalar(x: Array, exponent: Array) -> Array:
 
 
 def has_sign_of(x: Array, other: Array) -> Array:
-    """Return whether both are negative or both not; NaN is neither."""
+    """Whether both are negative or both not; NaN is neither."""
     return np.asarray(((x >= 0) & (other >= 0)) | ((x < 0) & (other < 0)))
 
 
 def _copysign(x: Array, other: Array) -> Array:
-    """Return x with another number's sign; NaN has none, and negates x."""
+    """NaN has no sign, and negates ``x``."""
     return np.where(has_sign_of(x, other), x, -x)
 
 
@@ -130,7 +130,7 @@ def _polyval_shapes(attrs: Attrs, inputs: Any, outputs: Any) -> Any:
 
 
 def _where(left: str | None, right: str | None) -> Forward:
-    """Choose the first value where the condition is not 0; attributes may replace arrays."""
+    """Where the condition is not 0, take the first value; attributes may replace arrays."""
 
     def forward(context: Context, attrs: Attrs, condition: Array, *arrays: Array) -> Array:
         dtype = arrays[0].dtype if arrays else np.dtype(np.float32)
@@ -350,7 +350,7 @@ def _arctan2(x: Array, number: float) -> Array:
 
 
 def _rarctan2(x: Array, number: float) -> Array:
-    """Return MXNet's slope, with x on top; the derivative is ``-number / (x^2 + number^2)``."""
+    """As in MXNet, x is on top; the derivative is ``-number / (x^2 + number^2)``."""
     return np.asarray(-x / (x * x + number * number))
 
 
@@ -389,10 +389,8 @@ def polyval_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def _where_scalar_vjp(*, left: bool) -> Vjp:
-    """Return the array's gradient in a ``where`` with a number on the ``left`` or right.
-
-    A left number leaves the array where the condition is 0, a right one where it is not; MXNet
-    computes both the wrong way round, except for an array beside a left number that was broadcast.
+    """A left number leaves the array where the condition is 0, a right one where it is not; MXNet
+    computes both the wrong way round, except for a broadcast array beside a left number.
     """
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:

@@ -1,4 +1,4 @@
-"""Signatures of family ``numpy_elementwise``."""
+"""Signatures of ``numpy_elementwise``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The numpy interface's elementwise operators in ONNX: promotion, comparisons to booleans.
 
-Bitwise functions loop over bits, as ONNX has operators for them only from opset 18; the least
-common multiple is Euclid's algorithm.
+Bitwise functions loop over bits: ONNX has operators for them only from opset 18.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _TESTS: dict[str, Callable[[Term], Term]] = {
 
 
 def translate_arithmetic(t: Translation, name: str) -> str:
-    """Emit the function ``name`` in the output's dtype."""
+    """Emit ``name`` in the output's dtype."""
     x, y = (value.cast(t.outputs[0].dtype) for value in terms(t))
     return binary.FUNCTIONS[name](x, y).name
 
@@ -67,7 +66,7 @@ def translate_scalar_comparison(t: Translation, name: str) -> str:
 
 
 def translate_division(t: Translation, reverse: bool) -> str:
-    """Emit a quotient with a number; with ``reverse`` the number comes first."""
+    """Emit a quotient with a number (first if ``reverse``)."""
     data = term(t).cast(t.outputs[0].dtype)
     number = data.number(float(np.dtype(data.dtype).type(t.attrs["scalar"])))
     return (number / data if reverse else data / number).name
@@ -125,13 +124,13 @@ def _repeat(
 
 
 def least_common_multiple(x: Term, y: Term) -> Term:
-    """Return the least common multiple without a sign; 0 if a number is 0."""
+    """Return the least common multiple by Euclid's algorithm, without a sign; 0 if a number is 0."""
     a, b = x.cast("int64").apply("Abs"), y.cast("int64").apply("Abs")
 
     def step(states: Sequence[Term]) -> list[Term]:
         large, small = states
         is_done = small.equals(0)
-        # Finished elements stay unchanged; Mod by 0 is undefined.
+        # Finished elements stay; Mod by 0 is undefined.
         rest = large.apply("Mod", is_done.choose(1, small))
         return [is_done.choose(large, small), rest]
 
@@ -162,12 +161,12 @@ def arctan2(y: Term, x: Term) -> Term:
 
 
 def _is_negative(x: Term) -> Term:
-    """Return where the sign is negative, -0 included."""
+    """Include -0, unlike a comparison with 0."""
     return (x < 0) | (1 / x < 0)
 
 
 def copysign(x: Term, other: Term) -> Term:
-    """Return ``x`` with another number's sign; NaN has none, and negates ``x``."""
+    """Return ``x`` with the sign of ``other`` as the kernel does."""
     if x.dtype == "uint8":
         return x
     agree = ((x >= 0) & (other >= 0)) | ((x < 0) & (other < 0))
@@ -175,7 +174,7 @@ def copysign(x: Term, other: Term) -> Term:
 
 
 def ldexp(x: Term, exponent: Term) -> Term:
-    """Return ``x * 2 ** exponent`` in float64, also for fractions."""
+    """Return ``x * 2 ** exponent`` in float64."""
     wide = x.cast("float64")
     return (wide * wide.number(2.0).apply("Pow", exponent.cast("float64"))).convert(x.dtype)
 
@@ -184,7 +183,7 @@ _REAL: dict[str, Function] = {"arctan2": arctan2, "copysign": copysign, "ldexp":
 
 
 def translate_real_scalar(t: Translation, name: str, reverse: bool = False) -> str:
-    """Emit a function with a number; with ``reverse`` the number comes first."""
+    """Emit a function with a number (first if ``reverse``)."""
     x = term(t)
     data = x.cast(result_type(t.attrs, x.dtype))
     number = data.number(read_scalar(t, data.dtype))
@@ -222,7 +221,7 @@ def translate_around(t: Translation) -> str:
 
 
 def translate_nan_to_num(t: Translation) -> str:
-    """Replace NaN and infinities, by default with 0 and the dtype's limits."""
+    """Replace NaN and infinities as the kernel does."""
     x = term(t)
     if not x.is_float:
         return x.name

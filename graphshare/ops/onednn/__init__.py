@@ -1,1 +1,1 @@
-"""Operators of family ``onednn``."""
+"""Family ``onednn``."""

@@ -1,10 +1,9 @@
 """Convolutions that oneDNN fuses with the layers after them, in floats or in 8-bit integers.
 
 The flags and the subgraph state which operators are fused. In floats the subgraph is run. In
-integers the operator quantizes its weights itself, per filter if its own range is calibrated, with
-BatchNorm folded in first. Rounding happens where oneDNN rounds: weights and bias to integers, the
-sum of products to float32 before scaling, the result to integers, half to even. Results are clipped
-to their dtype.
+integers the operator quantizes its weights, per filter if its own range is calibrated, with
+BatchNorm folded in first. It rounds where oneDNN rounds: weights and bias to integers, the sum of
+products to float32 before scaling, the result to integers, half to even.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def _is_positive(operator: str, attrs: Attrs) -> bool:
 def split_activations(
     attrs: Attrs, inner: Inner
 ) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
-    """Return the activations before the sum and after it."""
+    """Return the activations before and after the sum."""
     activations = [item for item in inner if item[0] in _ACTIVATIONS]
     first = activations[:1] if attrs["with_act"] else []
     return first, activations[len(first) :] if attrs["with_postsum_act"] else []
@@ -92,11 +91,11 @@ def list_applied_activations(
 
 
 def _output_dtype(attrs: Attrs, inner: Inner) -> str:
-    """Return the result's dtype: uint8 if the last activation is never negative."""
+    """The dtype is uint8 if the last activation is never negative."""
     if not is_calibrated(attrs):
         return "int32"
     before, after = split_activations(attrs, inner)
-    # After a sum, only the second activation decides the sign.
+    # After a sum only the second decides the sign.
     last = before if before and not attrs["with_sum"] else after
     return "uint8" if last and _is_positive(*last[0]) else "int8"
 
@@ -111,10 +110,10 @@ def make_fused_kernel(
     *,
     shapes: ShapeRule | None = None,
 ) -> Kernel:
-    """Return the kernel of a fused layer: its subgraph in floats, or ``integers`` if quantized.
+    """Return a fused layer's kernel: its subgraph in floats, or ``integers`` if quantized.
 
-    ``count_arrays(attrs, inputs, bodies)`` is the number of inputs before the ends of ranges (one
-    element each). ``types`` infers a quantized layer's dtypes. ``shapes`` follow from the layer's
+    ``count_arrays(attrs, inputs, bodies)`` counts the inputs before the ends of ranges (one element
+    each). ``types`` infers a quantized layer's dtypes. ``shapes`` follow from the layer's
     attributes; the subgraph must agree. ``refuses(attrs, inner)`` says why the subgraph cannot
     compute integers.
     """
@@ -163,10 +162,9 @@ def make_fused_kernel(
 class _Layer(NamedTuple):
     """The part of an integer convolution that depends only on parameters and ranges.
 
-    ``scale`` multiplies each filter's sums, ``factor`` the array that is added between the
-    activations ``before`` and ``after``. The result is clipped to ``limits`` (None if it may be
-    NaN), written as integers of dtype ``written``, then read as ``dtype``, with range ``low`` to
-    ``high``.
+    ``scale`` multiplies each filter's sums, ``factor`` the array added between the activations
+    ``before`` and ``after``. The result is clipped to ``limits`` (None if it may be NaN), written
+    as integers of dtype ``written``, then read as ``dtype``, with range ``low`` to ``high``.
     """
 
     filters: Filters
@@ -220,7 +218,6 @@ def _prepare_layer(
     dtypes: Sequence[Any],
     ends: Sequence[Array],
 ) -> _Layer:
-    """Prepare the layer for data, and an added array, of these ``dtypes`` and ``ends``."""
     data, other = dtypes
     data_unit, dtype = per_unit(str(data), *ends[:2]), _output_dtype(attrs, inner)
     # A 32-bit result has one range, so filters share a scale.
@@ -236,7 +233,7 @@ def _prepare_layer(
         scale = unit / data_unit / filters.units
     factor = None if other is None else unit / per_unit(str(other), *ends[2:4])
     before, after = list_applied_activations(attrs, inner)
-    # oneDNN writes a sum over the added array, in its dtype; the result's dtype reads these bytes.
+    # oneDNN writes a sum in the added array's dtype; the result's dtype reads these bytes.
     written = dtype if other is None or dtype == "int32" else str(other)
     limits = None
     # A final ReLU becomes the lower limit.
@@ -270,7 +267,6 @@ def _is_relu(operator: str, attrs: Attrs) -> bool:
 
 
 def _is_finite(filters: Filters, scale: Array, factor: Any) -> bool:
-    """Whether float32 holds all results."""
     # Sums fit into int32; an added number has 8 bits.
     largest = (
         1 << 31 if filters.bias is None else (1 << 31) + float(np.abs(filters.bias).max(initial=0))

@@ -58,12 +58,12 @@ def is_by_unit(attrs: Attrs) -> bool:
 
 
 def list_activations(attrs: Attrs, inner: Inner) -> list[tuple[str, Attrs]]:
-    """Return the elementwise functions fused into the dense layer."""
+    """Return the fused elementwise functions."""
     return [item for item in inner if item[0] in ACTIVATIONS] if attrs["with_eltwise"] else []
 
 
 def _output_dtype(attrs: Attrs, inner: Inner) -> str:
-    """Return the result's dtype: uint8 if the activation is never negative."""
+    """The dtype is uint8 if the activation is never negative."""
     if attrs["enable_float_output"]:
         return "float32"
     if not is_calibrated(attrs):
@@ -96,7 +96,7 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
         sums += term.astype(np.float32)
     follow = list_activations(attrs, inner)
     if dtype == "int32":
-        # oneDNN reads the data's range as int8, and the weights' range in the data's dtype.
+        # oneDNN reads the data's range as int8, the weights' in the data's dtype.
         ends = product_range(
             find_magnitude(*rest[:2]),
             127,
@@ -121,7 +121,7 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
 def _scale_weights(
     weight: Array, bias: Array | None, data_unit: Any, ends: Sequence[Array]
 ) -> tuple[Array, Array, Array | None]:
-    """Return integer weights, their steps per 1.0, and the bias in steps of the products.
+    """Return integer weights, steps per 1.0, and the bias in the products' steps.
 
     Weights are scaled down where the bias would overflow.
     """
@@ -201,7 +201,7 @@ def apply_attention(
 def _requantize(
     attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: Sequence[Array]
 ) -> Array | tuple[Array, ...]:
-    """Return integer products as floats, in the calibrated range, or as 32-bit integers."""
+    """Return products as floats, as integers in the calibrated range, or as 32-bit integers."""
     if is_calibrated(attrs):
         low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
         scaled = products * np.float32(per_unit("int8", low, high) / unit * factor)
@@ -225,7 +225,7 @@ def _requantize(
 def _attention_kernel(
     operator: str, integers: Forward, arrays: Types, shapes: ShapeRule, cost: Cost
 ) -> Kernel:
-    """Return a kernel; quantized ``arrays`` have these dtypes, and their ranges' ends follow."""
+    """Quantized ``arrays`` have these dtypes; their ranges' ends follow."""
 
     def types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
         known = [*arrays, *["float32"] * (2 * len(arrays))]

@@ -37,8 +37,8 @@ class Filters(NamedTuple):
     """The integer weights of a convolution, in float32, or in float64 if only that adds exactly.
 
     ``weights`` are (filters, taps, C), in ``parts`` (columns of (taps, C)) whose sums float32 holds
-    exactly; or (taps, C) with a filter for each channel; otherwise they have the operator's input
-    shape, and no parts. ``window`` is the convolution's window.
+    exactly; or (taps, C) with a filter per channel; else they have the operator's input shape, and
+    no parts.
 
     ``units`` are the steps per 1.0, ``reach`` the largest absolute weight before quantization.
     ``bias`` is in steps of the products. ``shift`` is the share of 128, added to all data, in each
@@ -143,7 +143,7 @@ def weight_units(weight: Array, bias: Array | None, data_unit: Any, *, by_filter
 
 
 def _units_by_group(units: Array, groups: int) -> Array:
-    """Return oneDNN's steps: group g uses the steps of filter g."""
+    """In oneDNN group g uses the steps of filter g."""
     if groups == 1 or len(units) == 1:
         return units
     return np.asarray(np.repeat(units[:groups], len(units) // groups))
@@ -157,7 +157,7 @@ def quantize_weight(weight: Array, units: Array) -> Array:
 
 
 def quantize_bias(bias: Array, units: Array, data_unit: Any) -> Array:
-    """Return the bias in steps of the products."""
+    """Return the bias in the products' steps."""
     return np.asarray(np.rint(bias * (units * data_unit)))
 
 
@@ -174,7 +174,7 @@ _BLOCK = 1 << 22
 def exact_parts(matrix: Array, dtype: Any) -> list[slice]:
     """Split the columns of (filters, columns) into parts with exact sums, for data of ``dtype``.
 
-    A sum is largest with the data at one end for positive weights, at the other for negative ones.
+    A sum is largest with data at one end for positive weights, at the other for negative ones.
     """
     columns = matrix.shape[1]
     starts = range(0, columns, _COLUMNS)
@@ -199,10 +199,8 @@ def exact_parts(matrix: Array, dtype: Any) -> list[slice]:
 
 
 class _Layout(NamedTuple):
-    """Windows of an image: ``counts``, ``kernel`` and padded size ``room`` per axis.
-
-    ``taps`` belong to ``kernel``. The image's cells ``source`` become the cells ``goal`` of the
-    padded image.
+    """``counts``, ``kernel`` and padded size ``room`` are per axis; ``taps`` belong to ``kernel``.
+    The image's cells ``source`` become the cells ``goal`` of the padded image.
     """
 
     counts: tuple[int, ...]
@@ -215,10 +213,7 @@ class _Layout(NamedTuple):
 
 @lru_cache(256)
 def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
-    """Lay out the windows of an image of this size.
-
-    Taps that are always in the padding are left out, if the others remain one run.
-    """
+    """Taps that are always in the padding are left out, if the others remain one run."""
     axes, taps, narrow = [], range(prod(window.kernel)), True
     for n, kernel, stride, dilate, pad, extent in zip(size, *window, window.extent, strict=True):
         count = (n + 2 * pad - extent) // stride + 1
@@ -250,7 +245,7 @@ def sum_products(
 ) -> Array:
     """Convolve integers (N, C, spatial) with (filters, taps, C) to (filters, N, spatial).
 
-    Sums are float32, or float64 for several ``parts``.
+    Several ``parts`` are summed in float64.
     """
     count, channels = x.shape[:2]
     dtype = weights.dtype if len(parts) == 1 else np.dtype(np.float64)
@@ -303,7 +298,7 @@ def sum_by_channel(x: Array, weights: Array, window: Window, empty: Empty) -> Ar
 
 
 def _pad(x: Array, layout: _Layout, dtype: Any, empty: Empty) -> Array:
-    """Pad images, channels last: (N, room, C)."""
+    """Return (N, room, C), channels last."""
     padded = empty((len(x), *layout.room, x.shape[1]), dtype)
     padded.fill(0)
     goal, source = (slice(None), *layout.goal), (slice(None), slice(None), *layout.source)
@@ -312,7 +307,7 @@ def _pad(x: Array, layout: _Layout, dtype: Any, empty: Empty) -> Array:
 
 
 def _windows(padded: Array, layout: _Layout, window: Window, images: slice, rows: slice) -> Array:
-    """View windows of some images and rows: (N, positions, taps, C)."""
+    """View some images and rows: (N, positions, taps, C)."""
     item, strides = padded.strides[0], padded.strides[1:]
     steps = [size * step for size, step in zip(strides, window.stride, strict=False)]
     reach = [size * step for size, step in zip(strides, window.dilate, strict=False)]
@@ -332,7 +327,7 @@ def _windows(padded: Array, layout: _Layout, window: Window, images: slice, rows
 def _multiply(
     matrix: Array, columns: Array, parts: Sequence[slice], first: int, out: Array
 ) -> None:
-    """Multiply into ``out``, in float64 for several parts, from column ``first``."""
+    """Begin at column ``first``; several parts are added in float64."""
     if len(parts) == 1:
         np.matmul(matrix, columns, out=out)
         return

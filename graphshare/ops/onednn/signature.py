@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of oneDNN's fused layers; inputs follow from the subgraph.
+"""Signatures of oneDNN's fused layers; inputs follow from the subgraph.
 
 An outer input stands for the variable at the same place in the subgraph's topological order.
 Control flow differs: it passes auxiliary states as plain arguments.
@@ -50,7 +50,7 @@ def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
 def dense_inputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> tuple[str, ...]:
-    """Return ``_sg_mkldnn_fully_connected``'s inputs: variables, ranges of data, weight, bias."""
+    """Return variables, ranges of data, weight, bias."""
     names = tuple(node.name for node in _walk(subgraphs) if node.is_variable)
     attrs = signature.current_attributes(attrs)
     if signature.value(attrs, "quantized"):

@@ -47,7 +47,7 @@ def calibration_ends(t: Translation) -> list[str]:
 
 
 def calibration_unit(t: Translation, dtype: str) -> float:
-    """Return the integer steps per 1.0 in the calibrated range."""
+    """Return steps per 1.0 in the calibrated range."""
     return float(
         kernel_per_unit(
             dtype, *(np.float32(t.attrs[key]) for key in ("min_calib_range", "max_calib_range"))
@@ -56,7 +56,7 @@ def calibration_unit(t: Translation, dtype: str) -> float:
 
 
 def per_unit(dtype: str, low: Term, high: Term) -> Term:
-    """Return the integer steps per 1.0 in a range."""
+    """Return steps per 1.0 in a range."""
     if dtype not in LEVELS:
         low.t.refuse(f"its data is {dtype}, expected {' or '.join(LEVELS)}")
     return divide_or(float(LEVELS[dtype]), largest(low, high), _LARGEST)
@@ -152,7 +152,7 @@ def translate_convolution(t: Translation) -> str | list[str]:
 
 
 def _convolve(t: Translation, conv: Attrs, kernel: Term, units: Term) -> Term:
-    """Return sums of products; filters of group g get the steps of filter g."""
+    """Filters of group g get the steps of filter g."""
     (x, weight), groups = t.inputs[:2], conv["num_group"]
     filters, count = weight.shape[0], 1 if t.outputs[0].dtype == "int32" else weight.shape[0]
     if groups > 1 and count > 1:
@@ -186,7 +186,7 @@ def _fold_batch_norm(
 
 
 def translate_scores(t: Translation) -> str | list[str]:
-    """Emit the subgraph, or scaled products of integer queries and keys."""
+    """Emit the subgraph, or scaled products of integers."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     x = t.inputs[0]
@@ -205,7 +205,7 @@ def translate_scores(t: Translation) -> str | list[str]:
 
 
 def translate_values(t: Translation) -> str | list[str]:
-    """Emit the subgraph, or integer attention on integer values."""
+    """Emit the subgraph, or integer attention."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     x, attention = t.inputs[:2]

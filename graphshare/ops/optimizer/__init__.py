@@ -1,1 +1,1 @@
-"""Operators of family ``optimizer``."""
+"""Family ``optimizer``."""

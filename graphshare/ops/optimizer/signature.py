@@ -1,4 +1,4 @@
-"""Signatures of family ``optimizer``."""
+"""Signatures of ``optimizer``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
 
 
 def repeat_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
-    """Return the mutable places of each group of ``width`` inputs."""
+    """Return each group's mutable places."""
 
     def rule(
         signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]
@@ -96,7 +96,7 @@ def _multi(
 def _define_group(
     name: str, names: str, attributes: str, slots: tuple[int, ...], count: str, *, tail: int = 0
 ) -> list[Signature]:
-    """Return an update with misnamed inputs and ``tail`` more of them."""
+    """The names are those that :func:`name_fused_inputs` explains; ``tail`` more inputs follow."""
     group = names.split()
     return _define(
         name,

@@ -1,1 +1,1 @@
-"""Operators of family ``pooling``."""
+"""Family ``pooling``."""

@@ -246,7 +246,7 @@ def _check_pooled_rank(attrs: Attrs, rank: int) -> None:
 
 
 def _pooling_v1_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer shapes for two or three spatial axes; with global pooling ``kernel`` may be missing."""
+    """With global pooling ``kernel`` may be missing."""
     ranks = {len(attrs["kernel"]) + 2} if attrs["kernel"] or not attrs["global_pool"] else {4, 5}
     if not ranks <= {4, 5} or any(
         shape is not None and len(shape) not in ranks for shape in (*inputs, *outputs)
@@ -270,7 +270,7 @@ def pooling_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def _data_gradient(attrs: Attrs, x: Array, y: Array, dy: Array, *, to_all: bool = False) -> Array:
-    """Return the data's gradient; with ``to_all`` every maximum gets all of ``dy``."""
+    """With ``to_all`` every maximum gets all of ``dy``."""
     axes, window = axes_and_window(attrs, x.shape)
     kind = attrs["pool_type"]
     data, gradient = to_compute_dtype(x), to_compute_dtype(dy)
@@ -297,7 +297,7 @@ def _data_gradient(attrs: Attrs, x: Array, y: Array, dy: Array, *, to_all: bool 
 
 
 def _power_slope(x: Array, y: Array, power: int) -> Array:
-    """Return ``(x / y)^(p - 1)``, the slope of a root of powers; 0 for the sum 0, unless p is 1."""
+    """Return ``(x / y)^(p - 1)``; 0 for the sum 0, unless p is 1."""
     if power == 1:
         return np.ones_like(x)
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``pooling``."""
+"""Signatures of ``pooling``."""
 
 from __future__ import annotations
 

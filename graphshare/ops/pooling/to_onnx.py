@@ -44,7 +44,7 @@ class _Cells(NamedTuple):
 
 
 def translate_pooling_v1(t: Translation) -> str:
-    """Emit MXNet 0.x's pooling: padding counts as zeros in maxima, and in means."""
+    """Emit MXNet 0.x's pooling, as the kernel does."""
     t.require_floats()
     _require_elements(t)
     if t.attrs["global_pool"] or t.attrs["pool_type"] == "sum":
@@ -94,13 +94,13 @@ def translate_pooling(t: Translation) -> str:
 
 
 def _require_elements(t: Translation) -> None:
-    """Refuse windows of only padding: onnxruntime does not run them."""
+    """onnxruntime does not run windows of only padding."""
     if 0 in t.inputs[0].shape:
         t.refuse("its data has no elements")
 
 
 def _root(t: Translation, x: str, power: int, dtype: str) -> str:
-    """Return the root of ``x``; a negative number's cube root is negative."""
+    """The cube root of a negative number is negative."""
     if power == 1:
         return x
     if power == 2:
@@ -128,7 +128,7 @@ def _pool_windows(t: Translation, x: Value, kind: str) -> str:
 
 
 def _find_windows(t: Translation) -> _Cells:
-    """Return the windows; padding at the end gives MXNet's number of positions."""
+    """Padding at the end gives MXNet's number of positions."""
     shape = t.inputs[0].shape
     axes, window = axes_and_window(t.attrs, shape)
     if any(pad < 0 for pad in window.pad):
@@ -171,7 +171,7 @@ def _can_round_up(t: Translation, window: Window) -> bool:
 
 
 def _maximum_of_ceiling(t: Translation, x: Value, cells: _Cells) -> str:
-    """Emit ``MaxPool`` with attributes that are independent of the size."""
+    """The attributes are independent of the size."""
     window = cells.window
     pads = (*window.pad, *window.pad)
     return t.emit(
@@ -195,7 +195,7 @@ def _maximum(t: Translation, x: Value | str, dtype: str, cells: _Cells) -> str:
 
 
 def _average_all(t: Translation, x: Value, cells: _Cells) -> str:
-    """Return means over whole windows, padding as zeros; onnxruntime lacks float64: use sums."""
+    """Padding counts as zeros. onnxruntime lacks float64: use sums."""
     if x.dtype == "float64":
         window = cells.window
         padded, inner = _pad_all(t, x, cells, 0)
@@ -247,7 +247,7 @@ def _pad_apart(
 
 
 def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool) -> str:
-    """Return means over whole windows, scaled to their numbers of cells."""
+    """Scale means over whole windows to their numbers of cells."""
     wide = wide_dtype(x.dtype)
     mean = _average_all(t, Value(t.cast(x, wide), x.shape, wide), cells)
     factor = np.ones((1, 1, *(1,) * len(cells.counts)))

@@ -1,1 +1,1 @@
-"""Operators of family ``quantization``."""
+"""Family ``quantization``."""

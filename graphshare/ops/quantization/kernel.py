@@ -62,7 +62,7 @@ Ranged = tuple[Array, Array, Array]
 
 
 def range_end(value: object) -> Array:
-    """Return an end of a range, float32 ``(1,)``."""
+    """Return float32 ``(1,)``."""
     return np.full(1, value, np.float32)
 
 
@@ -162,7 +162,7 @@ def multiply(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -
         return np.asarray(products * (np.float32(1) / first / second), np.float32)
     calibrated = calibration_range(attrs)
     if calibrated is None:
-        # 32-bit products have 127 steps, as in product_range; the factors above have 127.5.
+        # As in product_range, 32-bit products have 127 steps; the factors above have 127.5.
         level = _reach(*ends[:2]) / np.float32(127) * (_reach(*ends[2:4]) / np.float32(127))
         return products, range_end(-level * _STEPS["int32"]), range_end(level * _STEPS["int32"])
     unit = _STEPS["int8"] / np.float32(max(map(abs, calibrated)))
@@ -208,7 +208,7 @@ def _per_unit(reach: float, dtype: str) -> Any:
 
 
 def _output_dtype(attrs: Attrs) -> str:
-    """Return the result's dtype: ``auto`` is uint8 if the calibrated range begins at 0 or above."""
+    """With ``auto``, the dtype is uint8 if the calibrated range begins at 0 or above."""
     dtype: str = attrs["out_type"]
     if dtype != "auto":
         return dtype
@@ -355,7 +355,7 @@ def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: A
 
 
 def _pool_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer Pooling over two or three axes, channels first; ``same`` is read as ``full``."""
+    """There are two or three axes, channels first; ``same`` is read as ``full``."""
     if len(attrs["kernel"]) not in (2, 3) or len(attrs["pad"] or attrs["kernel"]) != len(
         attrs["kernel"]
     ):
@@ -379,7 +379,7 @@ _ENDS = ("float32", "float32")
 
 
 def _kernel(operator: str, forward: Any, shapes: ShapeRule, types: TypeRule, **more: Any) -> Kernel:
-    """Return a kernel whose arrays and results are followed by the ends of ranges, float32 (1)."""
+    """The ends of ranges, float32 (1), follow arrays and results."""
 
     def infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         # The dtype rule decides how many inputs are arrays.

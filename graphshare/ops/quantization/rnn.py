@@ -44,7 +44,6 @@ class Steps(NamedTuple):
         return self.f.clip(self.f.round(x * self.scale + self.shift), 0, 255)
 
     def floats(self, whole: Any) -> Any:
-        """Return the represented floats."""
         return (whole - self.shift) / self.scale
 
 

@@ -100,7 +100,7 @@ class _Layer:
         return [*ends, ends[0]]
 
     def _multiply(self, place: int, x: Term) -> Term:
-        """Multiply integers (batch, columns) by the rows, each pair of products clipped."""
+        """``x`` is (batch, columns); each pair of products is clipped."""
         sums = x.cast(self.dtype).apply("MatMul", self.matrices[place])
         weight: Weights = self.weights[place]
         # All rows share one Gather; pairs that cannot overflow have no excess.

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``quantization``."""
+"""Signatures of ``quantization``."""
 
 from __future__ import annotations
 

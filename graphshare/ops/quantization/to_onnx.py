@@ -49,7 +49,7 @@ def divide_or(dividend: float, divisor: Term, otherwise: float) -> Term:
 
 
 def round_to(x: Term, dtype: str, *, may_be_nan: bool = False) -> Term:
-    """Emit :func:`graphshare.ops.quantization.kernel.round_to`."""
+    """Emit the kernel's ``round_to``."""
     if may_be_nan:  # QuantizeLinear leaves its result for NaN open
         x = x.is_nan().choose(0.0 if dtype == "uint8" else float(ENDS[dtype][1]), x)
     if x.dtype == "float32" and dtype != "int32":  # a step of 1
@@ -158,7 +158,7 @@ def _without_axis(t: Translation, x: Term) -> str:
 
 
 def translate_multiply(t: Translation) -> str | list[str]:
-    """Multiply: to floats, to the calibrated range (fractions truncated), or to 32-bit integers."""
+    """Multiply as the kernel does."""
     first, second = term(t, 0).cast("int32"), term(t, 1).cast("int32")
     products, (a, b) = first * second, (find_magnitude(t, 2), find_magnitude(t, 4))
     units = [LEVELS["int8"] / reach for reach in (a, b)]
@@ -179,7 +179,7 @@ def translate_multiply(t: Translation) -> str | list[str]:
 
 
 def translate_normalize(t: Translation) -> list[str]:
-    """Emit BatchNorm with running statistics as product and sum, into the calibrated range."""
+    """Emit BatchNorm as product and sum, into the calibrated range."""
     calibrated = calibration_range(t.attrs)
     if calibrated is None:
         t.refuse("it has no calibrated range")
@@ -204,7 +204,7 @@ def translate_normalize(t: Translation) -> list[str]:
 
 
 def translate_look_up(t: Translation) -> list[str]:
-    """Emit the rows of an integer weight, in its range."""
+    """Return rows of an integer weight, in its range."""
     weight = t.inputs[1]
     rows = translate_embedding(
         t.derive(t.attrs, [t.inputs[0], weight], [Value("", t.outputs[0].shape, weight.dtype)])
@@ -355,7 +355,6 @@ def translate_dense(t: Translation) -> list[str]:
 
 
 def _require_bytes(t: Translation, count: int) -> None:
-    """Refuse the node unless its first ``count`` inputs are 8-bit integers."""
     for x in t.inputs[:count]:
         if x.dtype not in QUANTIZED:
             t.refuse(f"{x.dtype} is not supported, expected {' or '.join(QUANTIZED)}")

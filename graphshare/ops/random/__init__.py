@@ -1,1 +1,1 @@
-"""Operators of family ``random``."""
+"""Family ``random``."""

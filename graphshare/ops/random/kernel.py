@@ -131,7 +131,7 @@ def _dirichlet_slopes(x: Array, alpha: Array) -> tuple[Array | None, ...]:
 
 
 def _vjp(slopes: Slopes, width: int) -> Vjp:
-    """Return the gradients of a density; samples have ``width`` axes, parameters apply to a row."""
+    """Samples have ``width`` axes, parameters apply to a row."""
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
         x, *parameters = entry.inputs
@@ -166,7 +166,7 @@ def _generator(context: Context) -> np.random.Generator:
 def _generalized_negative_binomial(
     rng: np.random.Generator, size: Any, mu: Any, alpha: Any
 ) -> Array:
-    """Draw Poisson numbers of random mean: mean ``mu``, variance ``mu + alpha * mu**2``."""
+    """Draw Poisson numbers: mean ``mu``, variance ``mu + alpha * mu**2``."""
     # For alpha 0, 1 / alpha would be infinite.
     alpha = np.maximum(alpha, 1e-12)
     return np.asarray(rng.poisson(rng.gamma(1 / alpha, alpha * mu, size), size))

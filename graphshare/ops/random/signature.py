@@ -1,4 +1,4 @@
-"""Signatures of family ``random``."""
+"""Signatures of ``random``."""
 
 from __future__ import annotations
 

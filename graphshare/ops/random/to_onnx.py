@@ -1,4 +1,4 @@
-"""Random numbers in ONNX: the distribution of MXNet and the kernels, not their numbers.
+"""Random numbers in ONNX: MXNet's distribution, not its numbers.
 
 ONNX draws uniform, normal and multinomial numbers; exponential ones and orders follow from uniform
 ones.
@@ -88,7 +88,7 @@ def translate_sample(t: Translation, name: str) -> str:
 
 
 def translate_integers(t: Translation) -> str:
-    """Emit whole numbers from ``low`` to below ``high``."""
+    """Emit whole numbers from ``low``, below ``high``."""
     low, high = t.attrs["low"], t.attrs["high"]
     drawn = t.emit("RandomUniform", shape=t.outputs[0].shape, dtype=DTYPE_CODES["float64"])
     numbers = Term(t, drawn, "float64") * float(high - low) + float(low)

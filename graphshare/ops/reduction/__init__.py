@@ -1,1 +1,1 @@
-"""Operators of family ``reduction``."""
+"""Family ``reduction``."""

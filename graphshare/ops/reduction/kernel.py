@@ -1,7 +1,4 @@
-"""Reductions over axes. Over all axes the shape is ``(1,)``; in the numpy interface ``()``.
-
-The gradient is broadcast over the reduced axes.
-"""
+"""Reductions over axes. Over all axes the shape is ``(1,)``; in the numpy interface ``()``."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def read_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
 
 
 def read_np_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
-    """Return the numpy interface's reduced axes: the attribute's (possibly none); all for None."""
+    """Return the numpy interface's axes: the attribute's (possibly none); all for None."""
     axes = attrs[key]
     if axes is None:
         return tuple(range(rank))
@@ -98,7 +95,7 @@ def _forward(
 
 
 def _accumulator_dtype(x: Array) -> Any:
-    """Return the dtype to accumulate in; integers wrap in their own."""
+    """Integers wrap in their own dtype."""
     return np.float64 if x.dtype.kind == "f" else x.dtype
 
 
@@ -121,7 +118,7 @@ def reduce_product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Return the mean; of integers the (wrapped) sum, divided and truncated."""
+    """Return the mean; of integers the wrapped sum, divided and truncated."""
     total = _add(x, axes, keepdims)
     count = x.size // total.size if total.size else 1
     if x.dtype.kind in "iu":
@@ -197,7 +194,7 @@ def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def _arg_extremum(function: Any, dtype: Any = None) -> Forward:
-    """Return the kernel for an extremum's index, along an axis or of all; NaN is both."""
+    """NaN is both extrema."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         axis = attrs["axis"]
@@ -332,7 +329,7 @@ def extremum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read
 
 
 def product_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
-    """Return the product of the others, by division: NaN for 0, as in MXNet."""
+    """Return the others' product, by division: NaN for 0, as in MXNet."""
     x = entry.inputs[0]
     result: Array = _restore_axes(entry, dy, axes_rule) * (
         _restore_axes(entry, entry.outputs[0], axes_rule) / x
@@ -343,7 +340,7 @@ def product_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_
 def skip_nan(
     entry: TapeEntry, dy: Array, *, gradient: Callable[[TapeEntry, Array], Array]
 ) -> Array:
-    """Return ``gradient(entry, dy)`` with 0 for NaN elements."""
+    """Return ``gradient(entry, dy)``, 0 for NaN."""
     x = entry.inputs[0]
     return np.where(np.isnan(x), x.dtype.type(0), gradient(entry, dy))
 

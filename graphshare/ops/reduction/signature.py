@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``reduction``."""
+"""Signatures of ``reduction``."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _translate_reduction(t: Translation, reduce: Reduce) -> str:
 
 
 def _translate_np_reduction(t: Translation, reduce: Reduce) -> str:
-    """Emit the numpy interface's reduction in the output's dtype; of nothing it is 0."""
+    """Compute in the output's dtype; over nothing the result is 0."""
     if t.attrs.get("initial") is not None:
         t.refuse("it has an initial value, which MXNet does not support")
     x, out = t.inputs[0], t.outputs[0]
@@ -107,7 +107,7 @@ def _translate_np_reduction(t: Translation, reduce: Reduce) -> str:
 
 
 def translate_norm(t: Translation) -> str:
-    """Emit a sum of absolute values, or the root of a sum of squares."""
+    """Emit the kernel's norm."""
     x = term(t)
     over = _over(t, read_axes(t.attrs, t.inputs[0].rank))
     if x.dtype == "bool":
@@ -122,7 +122,7 @@ def translate_norm(t: Translation) -> str:
 
 
 def _norm_of_integers(size: Term, over: Over) -> Term:
-    """Return the norm of the integers that are as large as the largest."""
+    """As in MXNet, only integers as large as the largest count."""
     largest = size.reduce("ReduceMax", over.axes, keepdims=True)
     count = (
         size.equals(largest).cast("float64").reduce("ReduceSum", over.axes, keepdims=over.keepdims)

@@ -1,1 +1,1 @@
-"""Operators of family ``reshape``."""
+"""Family ``reshape``."""

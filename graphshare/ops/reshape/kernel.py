@@ -41,7 +41,7 @@ Order = Callable[[Attrs, int], Sequence[int]]
 
 
 def _transpose_kernel(operator: str, order: Order) -> Kernel:
-    """Return the kernel whose output axis ``i`` is input axis ``order(attrs, rank)[i]``."""
+    """Output axis ``i`` is input axis ``order(attrs, rank)[i]``."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         axes = order(attrs, x.ndim)
@@ -168,7 +168,7 @@ def _product(sizes: Sequence[Dim]) -> Dim:
 
 
 def _ratio(whole: Dim, part: Dim) -> Dim:
-    """Divide; None where a size is unknown, or ``part`` is 0. A remainder is a KernelError."""
+    """A remainder is a KernelError; the result is None where a size is unknown or ``part`` is 0."""
     if whole is None or not part:
         return None
     if whole % part:
@@ -310,7 +310,7 @@ def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
 
 
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Reshape by ``shape``, else by the deprecated ``target_shape``."""
+    """Reshape by ``shape``, else the deprecated ``target_shape``."""
     if attrs["shape"]:
         wanted = infer_shape(x.shape, attrs["shape"], reverse=attrs["reverse"])
     else:

@@ -1,4 +1,4 @@
-"""The numpy interface's operators that move elements (views, rolls, diagonals), and gradients."""
+"""The numpy interface's operators that move elements, and gradients."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ View = Callable[[Attrs, Array], Array]
 
 
 def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeRule]:
-    """Return kernel and shape rule of a view; the rule views an array that takes no memory."""
+    """Return kernel and shape rule; the rule views an array that takes no memory."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         # reshape removes the axis that ascontiguousarray adds to an array without axes.
@@ -78,7 +78,7 @@ def _diagonal(attrs: Attrs, x: Array) -> Array:
 
 
 def read_roll(attrs: Attrs, rank: int) -> tuple[tuple[int, ...], list[int] | None]:
-    """Return shifts and axes, None for the flattened array.
+    """Return shifts and axes (None: flattened).
 
     Raises:
         KernelError: they do not match.
@@ -107,7 +107,7 @@ def roll(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shape; one axis becomes every row of a square matrix."""
+    """One axis becomes every row of a square matrix."""
     shape = inputs[0]
     if shape is None or len(shape) == 1:
         return inputs, outputs if shape is None else [(shape[0], shape[0])]

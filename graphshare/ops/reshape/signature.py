@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``reshape``."""
+"""Signatures of ``reshape``."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _reshape(use: Use) -> Outcome:
 
 
 def _reshape_to_target(use: Use) -> Outcome:
-    """Reshape by ``target_shape``, the predecessor of ``shape``."""
+    """``target_shape`` is the predecessor of ``shape``."""
     target = tuple(use.value("target_shape") or ())
     if use.first.axis:
         return "moves the samples"

@@ -19,7 +19,7 @@ def _translate_transpose(order: Order) -> Translate:
 
 
 def translate_depth_to_space(t: Translation) -> str:
-    """Emit ``DepthToSpace``; a transposition for integers: onnxruntime lacks them."""
+    """Emit ``DepthToSpace``; integers, which onnxruntime lacks, are transposed."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("DepthToSpace", x, blocksize=b, mode="DCR")
@@ -29,7 +29,7 @@ def translate_depth_to_space(t: Translation) -> str:
 
 
 def translate_space_to_depth(t: Translation) -> str:
-    """Emit ``SpaceToDepth``; a transposition for integers: onnxruntime lacks them."""
+    """Emit ``SpaceToDepth``; integers, which onnxruntime lacks, are transposed."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("SpaceToDepth", x, blocksize=b)

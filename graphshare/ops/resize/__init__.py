@@ -1,1 +1,1 @@
-"""Operators of family ``resize``."""
+"""Family ``resize``."""

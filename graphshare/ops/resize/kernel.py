@@ -20,7 +20,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
-    """Return the Deconvolution's attributes for bilinear upsampling."""
+    """Return Deconvolution's attributes for bilinear upsampling."""
     scale, filters = attrs["scale"], attrs["num_filter"]
     # MXNet's formulas; the weight is an input and need not interpolate.
     kernel, pad = 2 * scale - scale % 2, -(-(scale - 1) // 2)

@@ -1,4 +1,4 @@
-"""Signatures of family ``resize``."""
+"""Signatures of ``resize``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Operators of family ``rnn``."""
+"""Family ``rnn``."""

@@ -162,7 +162,7 @@ _LAYERS: dict[str, tuple[Forward, Backward]] = {
 
 
 def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
-    """Return the gradients of data, parameters and initial states."""
+    """Return gradients of data, parameters and initial states."""
     attrs, (x, vector, state, *more) = entry.attrs, entry.inputs
     lstm, sides = attrs["mode"] == "lstm", directions(attrs)
     forward, backward = _LAYERS[attrs["mode"]]

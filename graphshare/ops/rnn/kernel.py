@@ -1,4 +1,4 @@
-"""Recurrent layers: RNN in its four modes; operators on padded sequences; gradients.
+"""Recurrent layers in four modes, operators on padded sequences, and gradients.
 
 The parameter vector holds, by layer and then by direction, the weights of the input ``(gates*H,
 in)``, of the state ``(gates*H, R)`` and, if any, of the projection ``(R, H)``; after all weights,
@@ -189,7 +189,7 @@ def parameter_size(attrs: Attrs, inputs: int) -> int:
 
 
 def input_size(attrs: Attrs, size: int) -> int:
-    """Return the input size for this parameter vector's length.
+    """Return the input size for a vector of ``size`` parameters.
 
     Raises:
         KernelError: there is none.

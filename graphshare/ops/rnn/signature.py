@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``rnn``."""
+"""Signatures of ``rnn``."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from graphshare.ops.translation import Translation, Translator, Value
 
 
 class WeightPart:
-    """A matrix or vector of weights: an array if known, else an ONNX value."""
+    """Weights: an array if known, else an ONNX value."""
 
     def __init__(
         self, t: Translation, content: Array | str, shape: Sequence[int], dtype: str
@@ -40,13 +40,11 @@ class WeightPart:
         )
 
     def reshape(self, *shape: int) -> WeightPart:
-        """Return it with ``shape``."""
         if isinstance(self.content, str):
             return self._with(self.t.reshape(self.content, shape), shape)
         return self._with(self.content.reshape(shape), shape)
 
     def transpose(self) -> WeightPart:
-        """Transpose the matrix."""
         shape = self.shape[::-1]
         if isinstance(self.content, str):
             return self._with(self.t.transpose(self.content, (1, 0)), shape)

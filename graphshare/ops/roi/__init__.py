@@ -1,1 +1,1 @@
-"""Operators of family ``roi``."""
+"""Family ``roi``."""

@@ -163,7 +163,7 @@ def align_axes(
 
 
 def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
-    """Return a region's bins ``(C, h, w)``, by two products over all channels in float64."""
+    """Return ``(C, h, w)``, by two products over all channels in float64."""
     (down, top), (along, left) = align_axes(attrs, sample.shape[1:], region, sample.dtype)
     height, width = attrs["pooled_size"]
     down, rows = _mean_by_bin(down, height)
@@ -183,7 +183,7 @@ def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
 
 
 def _mean_by_bin(matrix: Array, count: int) -> tuple[Array, Array]:
-    """Return each bin's mean of the rows (samples, pixels), for the pixels used, and these."""
+    """Return each bin's mean of rows (samples, pixels), for the pixels used, and these."""
     samples = len(matrix) // count
     total = matrix.reshape(count, samples, matrix.shape[1]).sum(axis=1, dtype=np.float64)
     used = total.any(axis=0)
@@ -204,7 +204,7 @@ def _samples(start: Any, size: Any, count: int, ratio: int) -> Array:
 def _interpolation(places: Array, size: int, dtype: np.dtype[np.generic]) -> tuple[Array, int]:
     """Return a matrix that interpolates at ``places``, and the first pixel that it needs.
 
-    There are ``size`` pixels; a coordinate more than 1 outside gives 0.
+    Coordinates more than 1 outside give 0.
     """
     inside = (places >= -1) & (places <= size)
     places = places.clip(0, size - 1)
@@ -268,9 +268,9 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
 
 
 def _points(size: Any, bins: int, ratio: int) -> Array:
-    """Return samples along an axis from the region's centre, equally many in each bin.
+    """Return samples from the region's centre.
 
-    Each step is computed in the dtype of ``size``, as in MXNet: the last bit decides whether a
+    As in MXNet, each step is computed in the dtype of ``size``: the last bit decides whether a
     point on the edge is inside.
     """
     number = size.dtype.type

@@ -1,4 +1,4 @@
-"""Signatures of family ``roi``."""
+"""Signatures of ``roi``."""
 
 from __future__ import annotations
 

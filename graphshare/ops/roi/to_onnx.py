@@ -1,7 +1,6 @@
 """Regions pooled to one size in ONNX: ``MaxRoiPool`` and ``RoiAlign``, else plain operators.
 
-Where ``MaxRoiPool`` is missing, the maximum is a ``Scan`` over regions with masks of bins. A
-rotated region is the mean of bilinear samples at a grid turned about its centre.
+Where ``MaxRoiPool`` is missing, the maximum is a ``Scan`` over regions with masks of bins.
 """
 
 from __future__ import annotations
@@ -187,8 +186,8 @@ class _Steps(NamedTuple):
 def translate_rotated(t: Translation) -> str:
     """Emit the samples of all bins and their means.
 
-    Without a positive ratio the number of samples depends on the regions: each bin gets as many as
-    the largest region needs; those beyond a region's own number lie at infinity and do not count.
+    Without a positive ratio each bin gets as many samples as the largest region needs; those beyond
+    a region's own number lie at infinity and do not count.
     """
     t.require_floats()
     x, rois = t.inputs

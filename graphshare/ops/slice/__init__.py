@@ -1,1 +1,1 @@
-"""Operators of family ``slice``."""
+"""Family ``slice``."""

@@ -100,7 +100,7 @@ def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def _cut_like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
-    """Cut ``x`` to the sizes of ``y`` along ``axes``, or all."""
+    """Cut along ``axes``, or all."""
     if not attrs["axes"] and len(x) != len(y):
         raise KernelError(
             f"{format_shape(x)} and {format_shape(y)} have different numbers of axes; name the axes to cut"

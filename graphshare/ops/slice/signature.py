@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``slice``."""
+"""Signatures of ``slice``."""
 
 from __future__ import annotations
 

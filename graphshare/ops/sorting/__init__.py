@@ -1,1 +1,1 @@
-"""Operators of family ``sorting``."""
+"""Family ``sorting``."""

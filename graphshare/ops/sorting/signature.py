@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``sorting``."""
+"""Signatures of ``sorting``."""
 
 from __future__ import annotations
 

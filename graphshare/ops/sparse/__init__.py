@@ -1,1 +1,1 @@
-"""Operators of family ``sparse``."""
+"""Family ``sparse``."""

@@ -47,7 +47,7 @@ def find_rows(count: int, indices: Array) -> Array:
 
 
 def _retain_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer data and output from each other; any number of rows may be retained."""
+    """Any number of rows may be retained."""
     shape = unify(inputs[0], outputs[0])
     if shape is not None and not shape:
         raise KernelError("data has no axes, expected rows")

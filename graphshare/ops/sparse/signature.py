@@ -1,4 +1,4 @@
-"""Signatures of family ``sparse``."""
+"""Signatures of ``sparse``."""
 
 from __future__ import annotations
 

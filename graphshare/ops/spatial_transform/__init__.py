@@ -1,1 +1,1 @@
-"""Operators of family ``spatial_transform``."""
+"""Family ``spatial_transform``."""

@@ -90,7 +90,7 @@ def read_target_shape(attrs: Attrs) -> tuple[int, int]:
 
 
 def _sample_grid(x: Array, grid: Array) -> Array:
-    """Sample ``(N, C, H, W)`` at a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
+    """Sample ``(N, C, H, W)`` at ``(N, 2, h, w)``: ``(N, C, h, w)``."""
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
     out: Array = np.stack(
@@ -144,8 +144,7 @@ def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
 def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     """Correlate patches of ``x`` and displaced patches of ``y``: ``(N, D*D, h, w)``, by row first.
 
-    The sum over patch and channels of products (of absolute differences unless ``is_multiply``),
-    divided by their number.
+    The mean over patch and channels of products (absolute differences unless ``is_multiply``).
     """
     kernel, stride, pad = attrs["kernel_size"], attrs["stride1"], attrs["pad_size"]
     require(kernel % 2, f"kernel_size {kernel} must be odd")
@@ -257,7 +256,7 @@ def grid_generator_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def spatial_transformer_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of data and matrices."""
+    """Return gradients of data and matrices."""
     x, theta = entry.inputs
     size = read_target_shape(entry.attrs)
     dx, dgrid = _sample_gradient(x, affine_grid(theta, *size), dy)
@@ -265,7 +264,7 @@ def spatial_transformer_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def correlation_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both images."""
+    """Return both images' gradients."""
     (x, y), attrs = entry.inputs, entry.attrs
     kernel, stride, pad, step = (
         attrs[key] for key in ("kernel_size", "stride1", "pad_size", "stride2")

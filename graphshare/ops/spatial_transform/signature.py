@@ -1,4 +1,4 @@
-"""Signatures of family ``spatial_transform``."""
+"""Signatures of ``spatial_transform``."""
 
 from __future__ import annotations
 

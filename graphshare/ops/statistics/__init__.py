@@ -1,1 +1,1 @@
-"""Operators of family ``statistics``."""
+"""Family ``statistics``."""

@@ -51,7 +51,7 @@ def _reduce_truth(function: Any) -> Any:
 
 
 def _deviation(*, root: bool) -> Any:
-    """Return the kernel for variance (``ddof``) or its root, and mean (truncated for integers)."""
+    """Return variance (``ddof``) or its root, and mean (truncated for integers)."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
         (dtype, *_) = _attribute_dtype(attrs, [str(x.dtype)], [None, None])[1]

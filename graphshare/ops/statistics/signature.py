@@ -1,4 +1,4 @@
-"""Signatures of family ``statistics``."""
+"""Signatures of ``statistics``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The numpy interface's means, deviations, norms, counts and differences; sums are float64.
+"""The numpy interface's statistics in ONNX; sums are float64.
 
-Percentiles sort elements by ``TopK`` and interpolate neighbours in float64.
+Percentiles sort by ``TopK`` and interpolate neighbours in float64.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def translate_truth(t: Translation, op_type: str) -> str:
 
 
 def translate_deviation(t: Translation, root: bool) -> list[str]:
-    """Emit variance (``ddof``) or its root, and mean (truncated for integers)."""
+    """Emit the kernel's deviation (or variance), and mean."""
     x, out = term(t), t.outputs[0]
     axes, keep = _axes(t), t.attrs["keepdims"]
     wide = x.cast("float64")
@@ -48,7 +48,7 @@ def translate_deviation(t: Translation, root: bool) -> list[str]:
 
 
 def translate_average(t: Translation) -> str | list[str]:
-    """Emit the weighted mean and, if ``returned``, the weights' sum (weights of one axis: one)."""
+    """Emit the kernel's weighted mean and, if ``returned``, the weights' sum."""
     x, axes = t.inputs[0], _axes(t)
     wide = term(t).cast("float64")
     if len(t.inputs) == 1:
@@ -84,7 +84,7 @@ def translate_diff(t: Translation) -> str:
 
 
 def translate_ediff1d(t: Translation) -> str:
-    """Emit differences of flattened neighbours, between ``to_begin`` and ``to_end``."""
+    """Emit the kernel's differences."""
     x, *arrays = t.inputs
     inner = _difference(Term(t, t.reshape(x, (prod(x.shape),)), x.dtype), 0)
     parts: list[str] = []
@@ -101,7 +101,7 @@ def translate_ediff1d(t: Translation) -> str:
 
 
 def translate_histogram(t: Translation) -> list[str]:
-    """Emit counts between edges (the last one included), and the edges."""
+    """Emit the kernel's counts and edges."""
     x = t.inputs[0]
     t.refuse_booleans()
     if len(t.inputs) > 1:
@@ -120,7 +120,7 @@ def translate_histogram(t: Translation) -> list[str]:
 
 
 def translate_allclose(t: Translation) -> str:
-    """Emit 1 where all elements are close, else 0."""
+    """Emit the kernel's comparison."""
     a, b = terms(t)
     shape = t.inputs[0].shape
     if 0 in shape:
@@ -137,7 +137,7 @@ def _are_close(a: Term, b: Term, rtol: float, atol: float) -> Term:
 
 
 def translate_norm(t: Translation) -> list[str]:
-    """Emit the norm of vectors (one axis) or matrices (two); further outputs are empty."""
+    """Emit the kernel's norm; further outputs are empty."""
     x, out = term(t), t.outputs[0]
     axes, flag, keep = norm_axes(t.attrs, t.inputs[0].rank), t.attrs["flag"], t.attrs["keepdims"]
     if 0 in t.inputs[0].shape:
@@ -179,7 +179,7 @@ def _power_but_of_zero(x: Term, exponent: float) -> Term:
 
 
 def translate_percentile(t: Translation) -> str:
-    """Emit the value that ``q`` percent do not exceed, for each ``q``; NaN where an element is."""
+    """Emit the kernel's percentiles; NaN where an element is."""
     x, out = t.inputs[0], t.outputs[0]
     axes = read_np_axes(t.attrs, x.rank)
     rest = [axis for axis in range(x.rank) if axis not in axes]

@@ -1,1 +1,1 @@
-"""Operators of family ``unary``."""
+"""Family ``unary``."""

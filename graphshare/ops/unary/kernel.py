@@ -184,7 +184,7 @@ def unary_kernel(operator: str, name: str) -> Kernel:
     function = {**_REAL, **_OWN_DTYPE}.get(name)
     if not isinstance(function, np.ufunc):
         return Kernel(operator, FORWARD[name], same_shapes, same_dtypes)
-    # A direct result is in C order, like `forward`'s.
+    # Direct results are in C order, like `forward`'s.
     in_order = partial(function, order="C")
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
@@ -201,7 +201,7 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
             np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x))
         )
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
-    # The upper bound comes first: this matters if it is the smaller one.
+    # The upper bound comes first, in case it is smaller.
     return np.where(x > high, last, np.where(x < low, first, x))
 
 
@@ -350,12 +350,12 @@ STEPS = ("ceil", "fix", "floor", "rint", "round", "sign", "trunc")
 
 
 def _slope_at(slope: Slope, x: Array) -> Array:
-    """Return the slope, of float16 computed in float32, where squares do not overflow."""
+    """Compute float16 in float32, where squares do not overflow."""
     return slope(x.astype(np.float32)).astype(x.dtype) if x.dtype == np.float16 else slope(x)
 
 
 def factor_vjp(factor: float) -> Vjp:
-    """Return the backward pass that multiplies ``dy`` by ``factor``."""
+    """Multiply ``dy`` by ``factor``."""
 
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         return dy if factor == 1 else np.asarray(dy * dy.dtype.type(factor))

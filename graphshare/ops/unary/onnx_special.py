@@ -1,8 +1,7 @@
 """Functions that ONNX or onnxruntime lack, as formulas.
 
-ONNX has no gamma function, logarithm of it, or inverse error function. onnxruntime has float64
-kernels for Exp, Log, Sin, Cos and Sqrt; formulas of these are accurate to a few units in the last
-place.
+onnxruntime has float64 kernels for Exp, Log, Sin, Cos and Sqrt; formulas of these are accurate to a
+few units in the last place.
 """
 
 from __future__ import annotations
@@ -248,7 +247,7 @@ def erfinv(x: Term) -> Term:
 
 
 def _refine(x: Term, root: Term) -> Term:
-    """Improve a root of ``erf(root) = x`` by two of Halley's steps."""
+    """Improve ``erf(root) = x`` by two of Halley's steps."""
     for _ in range(2):
         step = (_erf_of_double(root) - x) / (
             (-(root * root)).apply("Exp") * (2 / math.sqrt(math.pi))

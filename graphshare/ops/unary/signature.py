@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of family ``unary``."""
+"""Signatures of ``unary``."""
 
 from __future__ import annotations
 

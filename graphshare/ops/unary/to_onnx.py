@@ -29,7 +29,7 @@ def _real(function: Function) -> Function:
 
 
 def _real_node(op_type: str) -> Function:
-    """Return a one-node real function, for floats in their dtype."""
+    """Floats keep their dtype."""
 
     def compute(x: Term) -> Term:
         return x.apply(op_type) if x.is_float else x.cast("float64").apply(op_type).convert(x.dtype)
@@ -73,7 +73,7 @@ def sign(x: Term) -> Term:
 
 
 def absolute(x: Term) -> Term:
-    """Return the absolute value."""
+    """Return ``|x|``."""
     return x if x.dtype == "bool" else x.apply("Abs")
 
 
@@ -253,7 +253,7 @@ def translate_quadratic(t: Translation) -> str:
 
 
 def translate_smooth_l1(t: Translation) -> str:
-    """Emit the square near 0, else the absolute value, in float32 or float64."""
+    """Emit the kernel's loss in float32 or float64."""
     x = term(t)
     wide = x.widen()
     number = np.dtype(wide.dtype).type
