@@ -62,7 +62,6 @@ class Inference(msgspec.Struct):
         return getattr(self.shapes, "np_shape", False)
 
     def table(self, what: What) -> dict[Node, list[Any]]:
-        """Return the shapes or the dtypes."""
         return self.shapes if what == "shapes" else self.types
 
 

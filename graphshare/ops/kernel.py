@@ -38,11 +38,10 @@ class Context(msgspec.Struct):
     ``num_outputs`` counts the requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` on
     arrays for its variables, in their own order, and returns its heads. ``shapes`` are inferred
     output shapes (empty without inference), for operators whose shape only inference knows
-    (``_zeros`` of ``(2, 0, 200)``, or without axes under NumPy shapes). ``empty(shape, dtype)``
-    allocates large results and scratch in reused buffers. ``inner`` are the first subgraph's
-    operators with attributes, inputs before users. ``once(positions, key, compute)`` is
-    ``compute()``, which must depend only on ``key`` and the inputs at ``positions``: for parameters
-    of a bound graph only the first call computes it.
+    (``_zeros`` of ``(2, 0, 200)``). ``empty(shape, dtype)`` allocates large results and scratch in
+    reused buffers. ``inner`` are the first subgraph's operators with attributes, inputs before
+    users. ``once(positions, key, compute)`` is ``compute()``, which must depend only on ``key`` and
+    the inputs at ``positions``: for parameters of a bound graph only the first call computes it.
     """
 
     training: bool = False
@@ -130,8 +129,7 @@ class Kernel(msgspec.Struct, frozen=True):
     does so for subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for its variables'
     shapes, in their own order. None is a cost that a missing shape leaves unknown.
 
-    ``limits`` state which inputs the kernel does not compute. An unexpected exception outside of
-    them is a refusal; within them any exception but :class:`KernelError` is a bug.
+    ``limits`` state which inputs the kernel does not compute; see :mod:`graphshare.ops.limits`.
 
     ``direct(attrs, dtypes)`` returns a function of the arrays alone, or None. For these dtypes it
     returns the bits of ``forward``, and a result with axes as a new array in C order; numpy's

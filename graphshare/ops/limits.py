@@ -1,7 +1,8 @@
 """Limits of kernels: the dtypes, ranks, sizes, numbers and attributes that they support.
 
-A failure within the limits is a bug; outside of them the inputs are refused. Limits are checked
-only after a failure, so a kernel may compute some of the inputs that they exclude.
+Within the limits any exception but :class:`KernelError` is a bug; outside of them the inputs are
+refused. Limits are checked only after a failure, so a kernel may compute some of the inputs that
+they exclude.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Term:
         return self.cast(dtype)
 
     def widen(self) -> Term:
-        """Return the term for floating-point arithmetic: float64 unchanged, all else as float32."""
+        """Return float64 unchanged, all else as float32."""
         return self if self.dtype in _WIDE else self.cast("float32")
 
     def is_true(self) -> Term:
@@ -76,7 +76,6 @@ class Term:
         return self.apply("Sign") * (size + 0.5).apply("Floor")
 
     def equals(self, other: Operand) -> Term:
-        """Return where it equals ``other``."""
         return self.apply("Equal", other, dtype="bool")
 
     def is_nan(self) -> Term:
@@ -101,7 +100,6 @@ class Term:
         return Term(self.t, self.t.emit("Where", self.name, first.name, second.name), example.dtype)
 
     def reduce(self, op_type: str, axes: Sequence[int], *, keepdims: bool = False) -> Term:
-        """Emit a reduction over ``axes``."""
         return Term(
             self.t,
             self.t.reduce(op_type, Value(self.name, (), self.dtype), axes, keepdims=keepdims),
@@ -112,7 +110,6 @@ class Term:
         return Term(self.t, self.t.reshape(self.name, shape), self.dtype)
 
     def unsqueeze(self, axis: int) -> Term:
-        """Return the term with a new axis of size 1."""
         return Term(
             self.t, self.t.emit("Unsqueeze", self.name, self.t.integers([axis])), self.dtype
         )

@@ -34,7 +34,7 @@ def permutation_vjp(operator: str, *, attrs: Mapping[str, Any] | None = None) ->
 
 
 def joint_permutation_vjp(operator: str) -> Vjp:
-    """Return the gradients of all inputs; the outputs hold their elements."""
+    """Return gradients of all inputs; the outputs hold their elements."""
 
     def vjp(entry: TapeEntry, *dys: Array | None) -> Gradients:
         ends = np.cumsum([x.size for x in entry.inputs])

@@ -116,7 +116,7 @@ def _label(node: Node, index: int) -> str:
 
 
 def find_node_kernel(node: Node) -> Kernel | None:
-    """Return a node's kernel; None if there is none, and for other domains."""
+    """Return a node's kernel; None without one, and for other domains."""
     return find_kernel(node.op) if node.details.domain == MXNET_DOMAIN else None
 
 
@@ -169,7 +169,7 @@ Item = TypeVar("Item", bound=ForOperator)
 
 
 class Contributions(Generic[Item]):
-    """Kernels, gradients or translations of families, of installed packages and of this process."""
+    """Kernels, gradients or translations of families, installed packages and this process."""
 
     def __init__(self, group: str, table: str, *files: str) -> None:
         self._group, self._table, self._files = group, table, files
@@ -209,7 +209,7 @@ class Contributions(Generic[Item]):
         return items | self.load_installed()
 
     def _find_in_family(self, name: str) -> Item | None:
-        """Search the family's files in order, loading none after the hit."""
+        """Load no file after the one with the item."""
         family = FAMILY_OF.get(name)
         tables = (
             ()

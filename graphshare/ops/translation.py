@@ -1,4 +1,4 @@
-"""Translations of operators to ONNX, with inputs and results; families keep them in ``to_onnx.py``.
+"""Translations of operators to ONNX; families keep them in ``to_onnx.py``.
 
 A translation emits the ONNX nodes of one node and returns the names of its outputs. It knows the
 typed attributes, and shape and dtype of every input and output.

@@ -168,11 +168,7 @@ def same_floating_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[T
 
 
 def demand_dtypes(rule: TypeRule) -> TypeRule:
-    """Return ``rule`` that refuses inputs whose dtypes differ from the inferred ones.
-
-    Raises:
-        KernelError: for the first such input.
-    """
+    """Return ``rule`` with :func:`require_dtypes` for all inputs."""
 
     def infer(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
         wanted, results = rule(attrs, inputs, outputs)

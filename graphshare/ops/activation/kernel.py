@@ -193,7 +193,7 @@ def rrelu_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def prelu_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of data and slopes."""
+    """Return gradients of data and slopes."""
     x, gamma = entry.inputs
     slopes = (
         gamma.reshape((gamma.size,) + (1,) * (x.ndim - 2))

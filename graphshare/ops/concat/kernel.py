@@ -166,7 +166,7 @@ def _take_part(
 def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Split along ``axis`` into equal parts, or at ``indices`` (the first is 0)."""
     axis = normalize_axis(attrs["axis"], x.ndim)
-    # Without NumPy shapes an array has at least one axis: a lone number has shape (1).
+    # Without NumPy shapes a lone number has shape (1).
     options = {
         "squeeze": attrs["squeeze_axis"],
         "single": () if context.shapes and context.shapes[0] == () else (1,),

@@ -31,7 +31,7 @@ def translate_concat(t: Translation) -> str:
 
 
 def translate_stack(t: Translation) -> str:
-    """Emit ``Concat`` of the inputs with a new axis of size 1."""
+    """Emit ``Concat`` along a new axis."""
     rank = t.inputs[0].rank + 1
     axis = normalize_axis(t.attrs["axis"], rank)
     lifted = [t.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in t.inputs]

@@ -205,7 +205,6 @@ def _infer_body(
 def _split_heads(
     heads: Sequence[Any], count: int, states: int
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Split a step's heads into ``count`` stacked ones and the next states."""
     if len(heads) != count + states:
         raise KernelError(
             f"the body has {format_count(len(heads), 'head')}, expected {count + states}: num_out_data is {count}, and "
@@ -337,7 +336,7 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
         heads, _ = _split_heads(_run(context, 0, _order_inputs(places, current)), count, states)
         return (*(_pad_steps([head], 0, 0) for head in heads), *inputs[data : data + states])
     for step in range(length):
-        # Without NumPy shapes an array has at least one axis, so a step keeps a single axis.
+        # As in MXNet without NumPy shapes, a step keeps a single axis.
         current[:data] = [x[step] if x.ndim > 1 else x[step : step + 1] for x in inputs[:data]]
         heads, current[data : data + states] = _split_heads(
             _run(context, 0, _order_inputs(places, current)), count, states
@@ -379,7 +378,7 @@ def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
                 )
             fed[position] = values[attrs["func_input_locs"][position]] = head
         steps += 1
-    # Without steps, only running the body gives its output shapes.
+    # As in :func:`foreach`, only running the body gives the shapes.
     if count and not steps:
         collected = [[head] for head in _run(context, 1, fed)[:count]]
     filled = (_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected)
@@ -529,7 +528,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
 
 
 def cond_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Return the gradients of the branch that ran."""
+    """Return gradients of the branch that ran."""
     # The condition ran first, the branch last.
     number, backward = entry.subruns[-1]
     places = entry.attrs["then_input_locs" if number == 1 else "else_input_locs"]

@@ -3,7 +3,7 @@
 The cells under all taps are copied side by side for one product ("im2col"): whole rows, whose
 surplus columns are dropped when the result is copied. For few filters on many channels it is
 cheaper to multiply the image in place by each tap and add the results. :mod:`depthwise` has one
-filter per channel. Images get three spatial axes.
+filter per channel.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def correlate(
     grid = make_grid(lifted.shape[2:], window)
     filters = weight.shape[0]
     result = empty((len(x), filters, *grid.out), x.dtype)
-    # With several filters for one channel the groups are ordinary ones.
+    # Groups with several filters per channel are ordinary ones.
     is_depthwise = weight.shape[1] == 1 and filters == groups
     matrix = (
         np.ascontiguousarray(weight).reshape(filters, -1)
@@ -179,6 +179,7 @@ def _one_image(
     number: int,
     empty: Empty,
 ) -> None:
+    """``image`` is (C, D, H, W)."""
     for plane, first, rows in _by_columns(image, matrix, grid, empty):
         if rows.shape == result.shape:
             epilogue.apply(number, result, rows)

@@ -90,7 +90,7 @@ def data_gradient(
 
 
 def _scatter_taps(dy: Array, weight: Array, shape: tuple[int, ...], window: Window) -> Array:
-    """Multiply ``dy`` by all taps, and add the products at each tap's cells."""
+    """Add the products of ``dy`` and all taps at their cells."""
     count, filters, *out = dy.shape
     channels, cells = shape[1], prod(out)
     matrix = weight.reshape(filters, -1).T

@@ -196,7 +196,7 @@ def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradie
         return correlate(np.ascontiguousarray(dy), weight, Epilogue(), window, groups)[whole]
 
     def of_weight(x: Array, weight: Array, dy: Array) -> Array:
-        # The transposed convolution maps its data to the places of ``dy``: roles swap.
+        # In a transposed convolution data and ``dy`` swap roles.
         return weight_gradient(dy, x, weight.shape, fit_window(attrs, x.shape[2:])[0], groups)
 
     return layer_gradients(attrs, entry, dy, of_data, of_weight)

@@ -287,7 +287,7 @@ KERNELS = with_limits(
 def deformable_ps_roi_pooling_gradient(
     entry: TapeEntry, dy: Array, dinside: Array | None = None
 ) -> Gradients:
-    """Return the gradients of data and offsets (on a pixel, 0 along that axis)."""
+    """Return gradients of data and offsets (on a pixel, 0 along that axis)."""
     x, rois, *trans = entry.inputs
     dx, dtrans = np.zeros_like(x), [np.zeros_like(shift) for shift in trans]
     factor = x.dtype.type(entry.attrs["trans_std"])

@@ -1,8 +1,7 @@
 """Boxes: overlap, non-maximum suppression and its gradient, decoding, matching, offsets.
 
-A box is (left, top, right, bottom), or (x, y, width, height) in format ``center``. Formulas on
-:class:`Functions` also serve ONNX. Suppression compares only boxes with nearby left edges, so its
-time grows with the pairs of neighbours.
+A box is (left, top, right, bottom), or (x, y, width, height) in format ``center``. Suppression
+compares only boxes with nearby left edges.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def emit_column(t: Translation, x: Value | str, index: int) -> str:
 
 
 def emit_overlaps(t: Translation, a: str, b: str, dtype: str) -> str:
-    """Return intersection over union of boxes ``(..., 4)`` that broadcast; 0 if disjoint."""
+    """Return intersection over union as the kernel does."""
     first, second = (measure_sides(TERMS, Term(t, boxes, dtype)) for boxes in (a, b))
     both, share = measure_overlap(TERMS, first, second)
     return str((both > 0).choose(share, both).name)
@@ -153,7 +153,7 @@ def refuse_integers(t: Translation) -> None:
 
 
 def translate_box_nms(t: Translation) -> str:
-    """Emit rows by descending score, remaining ones first, then -1."""
+    """Emit the kernel's rows."""
     x, attrs = t.inputs[0], t.attrs
     if attrs["topk"] == 0:
         return t.emit("Identity", x)
@@ -223,7 +223,7 @@ def translate_box_iou(t: Translation) -> str:
 
 
 def emit_corners(t: Translation, boxes: str, form: str, dtype: str) -> str:
-    """Return the corners of boxes ``(..., 4)`` in format ``form``."""
+    """Return the corners as the kernel does."""
     return boxes if form == "corner" else str(to_corners(TERMS, Term(t, boxes, dtype)).name)
 
 

@@ -276,7 +276,7 @@ def _apply_deltas(attrs: Attrs, anchors: Array, deltas: Array) -> Array:
 
 
 def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[Array, Array]:
-    """Return an image's proposals and scores, best first, repeated if too few."""
+    """Return an image's proposals and scores, best first."""
     number, height, width = scores.shape[0] // 2, *scores.shape[1:]
     if number != len(attrs["ratios"]) * len(attrs["scales"]):
         expected = len(attrs["ratios"]) * len(attrs["scales"])

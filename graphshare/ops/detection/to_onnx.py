@@ -38,7 +38,6 @@ def translate_multi_box_prior(t: Translation) -> str:
 
 
 def _emit_anchors(t: Translation, x: Value) -> str:
-    """Compute the anchors from the data's shape."""
     sizes, ratios = t.attrs["sizes"], t.attrs["ratios"]
     pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
     wide = "float64"  # as in the kernel: suppression compares anchors of equal overlap
@@ -86,7 +85,7 @@ def _emit_anchors(t: Translation, x: Value) -> str:
 
 
 def translate_multi_box_detection(t: Translation) -> str:
-    """Emit each anchor's class (-1 if suppressed), score and box by descending score."""
+    """Emit the kernel's rows."""
     refuse_integers(t)
     scores, offsets, anchors = t.inputs
     batch, _, count = scores.shape
@@ -202,9 +201,8 @@ def translate_multi_box_target(t: Translation) -> list[str]:
 
 
 def _emit_shared(t: Translation) -> tuple[str, str]:
-    """Return overlaps ``(B, N, L)``, -1 from the first label of class -1 on.
-
-    The second result ``(B, 1)`` is whether a sample has labels.
+    """Return overlaps ``(B, N, L)``, -1 after the last label, and whether a sample has labels ``(B,
+    1)``.
     """
     anchors, labels, _ = t.inputs
     batch, rows, _ = labels.shape

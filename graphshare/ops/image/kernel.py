@@ -1,7 +1,4 @@
-"""Images (H, W, C) or (N, H, W, C), their conversion to tensors (C, H, W), and normalization.
-
-Gradients are MXNet's, and not always the derivative.
-"""
+"""Images (H, W, C) or (N, H, W, C), their conversion to tensors (C, H, W), and normalization."""
 
 from __future__ import annotations
 

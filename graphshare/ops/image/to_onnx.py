@@ -10,7 +10,7 @@ from graphshare.ops.translation import FAR, Translation, Translator
 
 
 def translate_to_tensor(t: Translation) -> str:
-    """Emit the image with channels first, as float32 from 0 to 1."""
+    """Emit the kernel's conversion."""
     x = t.inputs[0]
     rank = x.rank
     moved = t.transpose(x, (*range(rank - 3), rank - 1, rank - 3, rank - 2))
@@ -18,7 +18,7 @@ def translate_to_tensor(t: Translation) -> str:
 
 
 def translate_normalize(t: Translation) -> str:
-    """Emit (x - mean) / std by channel."""
+    """Emit the kernel's formula."""
     x = t.inputs[0]
     mean, deviation = (
         Term(t, t.constant(by_channel(t.attrs[key], x.shape[-3]), "float32"), "float32")

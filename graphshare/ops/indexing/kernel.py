@@ -1,6 +1,6 @@
 """Selection by index. Indices may have any dtype; fractions are truncated.
 
-Gradients are summed at the selected elements; indices have none.
+Indices have no gradient.
 """
 
 from __future__ import annotations

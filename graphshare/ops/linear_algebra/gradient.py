@@ -217,7 +217,7 @@ def contraction(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
-    """Return a letter per axis of each array and the result, also for axes of ``...``."""
+    """Return a letter per axis, also for axes of ``...``."""
     operands, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = operands.split(",")
     free = [letter for letter in _LETTERS if letter not in subscripts]

@@ -143,14 +143,14 @@ def triangular_factor(attrs: Attrs, a: Array) -> Array:
 
 
 def trmm(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """Return alpha op(A) B, or alpha B op(A), for the triangle of A."""
+    """Return alpha op(A) B, or alpha B op(A)."""
     factor = triangular_factor(attrs, a)
     product: Array = b @ factor if attrs["rightside"] else factor @ b
     return np.asarray(product * b.dtype.type(attrs["alpha"]))
 
 
 def trsm(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """Return X of op(A) X = alpha B, or X op(A) = alpha B, for the triangle of A."""
+    """Return X of op(A) X = alpha B, or X op(A) = alpha B."""
     factor, right = triangular_factor(attrs, a), b * b.dtype.type(attrs["alpha"])
     if attrs["rightside"]:
         solution = _call_lapack(np.linalg.solve, factor.swapaxes(-1, -2), right.swapaxes(-1, -2))

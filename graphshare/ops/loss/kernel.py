@@ -1,6 +1,6 @@
 """Output layers and losses. Labels usually affect only gradients; output layers ignore ``dy``.
 
-A Hawkes process is a sequence of marked events that excite each other.
+In a Hawkes process marked events excite each other.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _infer_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 
 def log_likelihood_gradient(entry: TapeEntry, dy: Array, dmemory: Array | None = None) -> Gradients:
-    """Return the gradients of rates, branching ratios and decays, event by event."""
+    """Return gradients of rates, branching ratios and decays, event by event."""
     rates, ratios, decays, state, lags, marks, counts, ends = entry.inputs
     number = lags.dtype.type
     drates, dratios, ddecays = (np.zeros_like(x) for x in (rates, ratios, decays))
@@ -310,7 +310,7 @@ def softmax_output_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
-    """Return the gradient for class labels, in the shape (samples, classes, positions)."""
+    """Return the gradient for class labels: (samples, classes, positions)."""
     view: Array = p.reshape(shape_classes(attrs, p.shape))
     classes = view_labels(attrs, label, len(view))
     # As in MXNet, `multi_output` ignores `smooth_alpha`.

@@ -131,7 +131,7 @@ def _cross_scores_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 
 
 def values_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count for each output a product per weighted value."""
+    """Count a product per weighted value for each output."""
     return prod(outputs[0]) * inputs[1][-1]
 
 

@@ -125,7 +125,7 @@ def _inner_axes(attrs: Attrs, left: int, right: int) -> tuple[int, int]:
 
 
 def dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output, and the shared axis in both directions."""
+    """Infer the output, and the shared axis."""
     a, b = inputs
     if a is None or b is None:
         return inputs, outputs
@@ -178,7 +178,7 @@ def _infer_batch_dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 
 
 def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output (and third input) from both sides, and shared axes in both directions."""
+    """Infer the output (and third input) from both sides, and shared axes."""
     known = next((shape for shape in inputs[:2] if shape is not None), None)
     if known is None:
         return inputs, outputs
@@ -228,7 +228,7 @@ def khatri_rao(context: Context, attrs: Attrs, *matrices: Array) -> Array:
 
 
 def khatri_rao_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the product of rows, and columns in all directions."""
+    """Infer the product of rows, and columns."""
     columns, rows = dims_of_rank(outputs[0], 2)[1], []
     for shape in inputs:
         rows.append(dims_of_rank(shape, 2)[0])

@@ -128,7 +128,7 @@ def _scale_and_shift(
     factor, middle = scale.astype(wide).reshape(tail), mean.astype(wide).reshape(tail)
     for index, channels in _split_channels(x.shape, axis):
         cells = x[index]
-        # float16 is scaled in float32; only a part at a time needs more memory.
+        # float16 is scaled in float32, part by part to save memory.
         target = out[index] if x.dtype == wide else np.empty(cells.shape, wide)
         if plain:
             np.multiply(cells, factor[channels], out=target)
@@ -155,7 +155,7 @@ def _split_channels(shape: tuple[int, ...], axis: int) -> list[tuple[tuple[Any, 
 
 
 def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output, and one number per channel for all others, in both directions."""
+    """Infer the output, and one number per channel for all others."""
     data = unify(inputs[0], outputs[0])
     channels: Dim = None
     for shape in (*inputs[1:], *outputs[1:]):
@@ -213,7 +213,7 @@ def _by_channel(
     return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
 
 
-# With the ReLU it is more than a scaling that could be folded into weights.
+# With the ReLU it is no longer a scaling that can be folded.
 BATCH_NORM_RELU = _by_channel(
     "_contrib_BatchNormWithReLU", partial(batch_norm, relu=True), scaling=None
 )

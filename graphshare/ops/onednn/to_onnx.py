@@ -146,7 +146,7 @@ def translate_convolution(t: Translation) -> str | list[str]:
         else (unit / per_unit(other.dtype, *rest[2:4])) * other.cast("float32")
     )
     out = _add_between_activations(t, sums, added)
-    # The bytes are read as the result's dtype, see the kernel.
+    # As in the kernel.
     written = dtype if other is None or dtype == "int32" else other.dtype
     return [round_to(out, written).cast(dtype).name, *ends]
 
@@ -273,7 +273,7 @@ def translate_dense(t: Translation) -> str | list[str]:
         return values.name if len(shape) == 2 else values.reshape(t.outputs[0].shape).name
 
     if dtype == "int32":
-        # oneDNN reads the data's range as int8, see the kernel.
+        # As in the kernel.
         ends = product_range(
             largest(*rest[:2]), 127, largest(*rest[2:4]), 127 if x.dtype == "int8" else 255
         )

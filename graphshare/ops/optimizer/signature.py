@@ -96,7 +96,7 @@ def _multi(
 def _define_group(
     name: str, names: str, attributes: str, slots: tuple[int, ...], count: str, *, tail: int = 0
 ) -> list[Signature]:
-    """The names are those that :func:`name_fused_inputs` explains; ``tail`` more inputs follow."""
+    """``tail`` more inputs follow the groups."""
     group = names.split()
     return _define(
         name,

@@ -1,8 +1,8 @@
 """Pooling over windows: one spatial axis after the other, one tap of the window at a time.
 
-Sums and maxima can be reduced axis by axis; the cells of a tap are a slice of the image. Taps in
-the padding are cropped, so nothing is padded. A gradient goes tap by tap to the cells of each
-window; a maximum belongs to the first cell, in the order of the axes, that has its value.
+The cells of a tap are a slice of the image; taps in the padding are cropped, so nothing is padded.
+A gradient goes tap by tap to the cells of each window; a maximum belongs to the first cell, in the
+order of the axes, that has its value.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _positions(size: int, window: Window, i: int, convention: str) -> int:
 
 
 def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output, and samples and channels in both directions."""
+    """Infer the output, samples and channels."""
     data, out = inputs[0], outputs[0]
     known = out if data is None else data
     if known is None:
@@ -270,7 +270,6 @@ def pooling_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def _data_gradient(attrs: Attrs, x: Array, y: Array, dy: Array, *, to_all: bool = False) -> Array:
-    """With ``to_all`` every maximum gets all of ``dy``."""
     axes, window = axes_and_window(attrs, x.shape)
     kind = attrs["pool_type"]
     data, gradient = to_compute_dtype(x), to_compute_dtype(dy)

@@ -110,9 +110,9 @@ class Weights(NamedTuple):
     pairs: Array
 
     def times(self, x: Array) -> Array:
-        """Multiply ``x`` ``(N, in)`` by the rows, in float64.
+        """Multiply ``x`` ``(N, in)`` by the rows in float64.
 
-        Without VNNI, processors add products in pairs in 16 bits and clip the sum.
+        As without VNNI, pairs of products are added in 16 bits and clipped.
         """
         x = x.astype(np.float64)
         # Exact sums; the loop subtracts what clipping cuts.

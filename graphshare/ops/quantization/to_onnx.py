@@ -34,12 +34,12 @@ def largest(low: Term, high: Term) -> Term:
 
 
 def _ends_of_data(x: Term, rank: int) -> Iterator[Term]:
-    """Emit the least and greatest number, one after the other."""
+    """Yield the least, then the greatest number."""
     return (x.reduce(op, range(rank)).reshape((1,)) for op in ("ReduceMin", "ReduceMax"))
 
 
 def find_magnitude(t: Translation, first: int) -> Term:
-    """Return the largest absolute value of the range in inputs ``first`` and the next."""
+    """Return the largest absolute value of inputs ``first`` and the next."""
     return largest(term(t, first), term(t, first + 1))
 
 

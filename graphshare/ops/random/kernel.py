@@ -131,7 +131,7 @@ def _dirichlet_slopes(x: Array, alpha: Array) -> tuple[Array | None, ...]:
 
 
 def _vjp(slopes: Slopes, width: int) -> Vjp:
-    """Samples have ``width`` axes, parameters apply to a row."""
+    """Samples have ``width`` axes."""
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
         x, *parameters = entry.inputs

@@ -138,7 +138,7 @@ def _finish(t: Translation, logarithm: Term) -> str:
 
 
 def translate_density(t: Translation) -> str:
-    """Emit the density of samples; parameters belong to a row."""
+    """Emit the density of samples."""
     rank = t.inputs[0].rank
     parameters = [
         Term(t, t.reshape(p, (*p.shape, *(1,) * (rank - p.rank))), p.dtype).cast("float64")

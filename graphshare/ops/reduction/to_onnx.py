@@ -1,4 +1,4 @@
-"""Reductions in ONNX. Over all axes the shape is ``(1,)``; in the numpy interface ``()``.
+"""Reductions in ONNX.
 
 float16 is added in float32, narrow integers in int32, keeping low bits. A sum of booleans is
 whether one holds, a product whether all hold.
@@ -143,7 +143,7 @@ def translate_moments(t: Translation) -> list[str]:
 
 
 def translate_arg_extremum(t: Translation, op_type: str) -> str:
-    """Emit ``ArgMax`` or ``ArgMin`` along an axis, or over all, in the output's dtype."""
+    """Emit ``ArgMax`` or ``ArgMin`` in the output's dtype."""
     x, out = t.inputs[0], t.outputs[0]
     axis = 1 if t.op == "argmax_channel" else t.attrs["axis"]
     # ArgMax and ArgMin take no booleans.

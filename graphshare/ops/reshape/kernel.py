@@ -344,7 +344,6 @@ def _span(begin: int | None, end: int | None, rank: int) -> tuple[int, int]:
 
 
 def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
-    """Replace axes lhs_begin to lhs_end of ``x`` by axes rhs_begin to rhs_end of ``y``."""
     begin, end = _span(attrs["lhs_begin"], attrs["lhs_end"], len(x))
     first, last = _span(attrs["rhs_begin"], attrs["rhs_end"], len(y))
     replaced, by = _product(x[begin:end]), _product(y[first:last])

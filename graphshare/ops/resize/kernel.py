@@ -193,12 +193,12 @@ def _resize_axis(attrs: Attrs, size: Dim, name: str) -> Dim:
 
 
 def adaptive_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output, and samples and channels in both directions."""
+    """Infer the output, samples and channels."""
     return _resize_shapes(inputs, outputs, bin_counts(attrs))
 
 
 def resize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output by mode, and samples and channels in both directions."""
+    """Infer the output by mode, samples and channels."""
     like = dims_of_rank(inputs[1], 4) if len(inputs) > 1 else None
     return _resize_shapes(inputs, outputs, _output_size(attrs, dims_of_rank(inputs[0], 4), like))
 

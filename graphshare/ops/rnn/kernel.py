@@ -296,7 +296,7 @@ def _gru(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     u, size = cell.w_state.T, h.shape[1]
     out: Array = np.empty((*x.shape[:2], size), x.dtype)
     for t, step in enumerate(steps):
-        # The reset gate multiplies this bias too, so it is not added beforehand.
+        # The reset gate multiplies this bias too.
         state = h @ u + cell.b_state
         reset, update = np.split(sigmoid(step[:, : 2 * size] + state[:, : 2 * size]), 2, axis=1)
         new = np.tanh(step[:, 2 * size :] + reset * state[:, 2 * size :])

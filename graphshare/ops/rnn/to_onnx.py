@@ -1,8 +1,8 @@
 """Sequences in ONNX: recurrent layers, and operators on padded sequences.
 
 Layers are nodes ``RNN``, ``LSTM`` and ``GRU``. LSTMs with a projection (ONNX has none) and float64
-layers (onnxruntime has no kernel) are computed step by step: ``Scan`` with a cell of matrix
-products. Weights are parts of the parameter vector, constants if it can be read.
+layers (onnxruntime has no kernel) are a ``Scan`` over steps. Weights are parts of the parameter
+vector, constants if it can be read.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _split(t: Translation, state: Value, layers: int, sides: int) -> list[str]:
 
 
 def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[str]) -> list[str]:
-    """Return a layer's results (steps, directions, batch, width) and last states."""
+    """Return results (steps, directions, batch, width) and last states."""
     mode, hidden, sides = t.attrs["mode"], t.attrs["state_size"], len(cells)
     rows, order = GATES[mode] * hidden, _GATE_ORDER[mode]
     w_input = concatenate([cell.w_input.reorder(order) for cell in cells]).reshape(
@@ -240,7 +240,7 @@ def translate_by_steps(t: Translation) -> list[str]:
 def _scan(
     t: Translation, x: str, steps: int, cell: CellParts, begins: Sequence[Value], *, backwards: int
 ) -> list[str]:
-    """Return one direction's last states and results (steps, batch, width)."""
+    """Return last states and results (steps, batch, width)."""
     step = _STEPS[t.attrs["mode"]](t, cell)
     # Independent of the state, so computed before the loop.
     products = t.emit("Add", t.emit("MatMul", x, cell.w_input.transpose().name), cell.b_input.name)
@@ -268,7 +268,7 @@ def _scan(
 
 
 def _plain(t: Translation, cell: CellParts) -> Step:
-    """Return the step ``h = act(W x + b + U h + c)``."""
+    """Return the kernel's step ``_plain``."""
     w_state = cell.w_state.transpose().name
     act = "Relu" if t.attrs["mode"] == "rnn_relu" else "Tanh"
     return lambda x, states: [t.emit(act, t.emit("Add", x, t.emit("MatMul", states[0], w_state)))]
@@ -291,7 +291,7 @@ def _lstm(t: Translation, cell: CellParts) -> Step:
 
 
 def _gru(t: Translation, cell: CellParts) -> Step:
-    """Return the step ``n = tanh(W x + b + r * (U h + c))``, ``h = (1 - z) * n + z * h``."""
+    """Return the kernel's step ``_gru``."""
     w_state, b_state = cell.w_state.transpose().name, cell.b_state.name
 
     def step(x: str, states: Sequence[Value]) -> list[str]:

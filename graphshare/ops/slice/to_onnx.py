@@ -31,7 +31,7 @@ def translate_slice(t: Translation) -> str:
 
 
 def _onnx_bounds(part: slice, size: int) -> tuple[int, int, int]:
-    """Return start, end and step; (0, 0, 1) for nothing, as ONNX clips to the last element."""
+    """Return (0, 0, 1) for nothing: ONNX clips to the last element."""
     if not range(*part.indices(size)):
         return 0, 0, 1
     step = part.step or 1

@@ -1,7 +1,6 @@
 """Sorting and searching. Equal values keep their order.
 
-In MXNet they do up to 16 values; beyond, its C++ library decides. Gradients go to the values'
-original positions.
+In MXNet they do up to 16 values; beyond, its C++ library decides.
 """
 
 from __future__ import annotations

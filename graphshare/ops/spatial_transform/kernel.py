@@ -1,7 +1,4 @@
-"""Sampling of feature maps at any coordinates: grids, spatial transformers, correlation.
-
-Maps and coordinates have gradients.
-"""
+"""Sampling of feature maps at any coordinates: grids, spatial transformers, correlation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Grids and sampling in ONNX: ``GridSample`` from opset 16, plain operators before.
-
-Correlation is, for each displacement by rows, one product with all displacements by columns.
-"""
+"""Grids and sampling in ONNX: ``GridSample`` from opset 16, plain operators before."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Functions of one array, element by element.
 
-MXNet computes real functions of integers in float64 and truncates. Gradients are derivatives from
-the input ``x`` or the output ``y``.
+MXNet computes real functions of integers in float64 and truncates.
 """
 
 from __future__ import annotations

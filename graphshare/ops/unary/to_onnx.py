@@ -1,7 +1,6 @@
 """Functions of one array in ONNX, element by element.
 
-As in the kernels, real functions of integers are computed in float64 and truncated, formulas of
-float16 in float32.
+As in the kernels, integers are computed in float64 and truncated, formulas of float16 in float32.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def _round_half_down(x: Term) -> Term:
 
 
 def sign(x: Term) -> Term:
-    """Return -1, 0 or 1; 0 for NaN."""
+    """Return the kernel's sign."""
     return x.is_nan().choose(0.0, x.apply("Sign")) if x.is_float else x.apply("Sign")
 
 
