@@ -15,7 +15,7 @@ import msgspec
 
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import find_dependents, list_operands
-from graphshare.onnx_ops.free_axes import Axes, list_names
+from graphshare.onnx_ops.free_axes import Axes, list_names, parse_integers
 
 _ELEMENTWISE = frozenset("Add Div Mul Sub Where".split())
 
@@ -122,9 +122,7 @@ def _align_axis(operand: _Operand, axis: int) -> int:
 
 
 def _transpose_axis(operand: _Operand, axis: int) -> int:
-    order = [
-        int(text) for text in operand.node.attrs.get("perm", "").strip("[]").split(", ") if text
-    ]
+    order = parse_integers(operand.node.attrs.get("perm", ""))
     return order[axis] if order else len(operand.shape) - 1 - axis
 
 
