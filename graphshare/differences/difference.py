@@ -264,7 +264,7 @@ def _describe_nodes(nodes: Sequence[NodeRef], names: Collection[str]) -> str:
     known = frozenset(names)
     groups, _ = _group(nodes, lambda node: _list_prefixes(node.name, known))
     prefixes = tuple(text.removeprefix("the prefix ") for text, _ in groups)
-    others = [node for node in nodes if not groups or not node.name.startswith(prefixes)]
+    others = [node for node in nodes if not node.name.startswith(prefixes)]
     operators = _count_words("variable" if node.op == VARIABLE_OP else node.op for node in others)
     return _join(groups, len(nodes), operators, len(others))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -355,7 +356,7 @@ class _Work(GraphTranslation):
 
 def _find_used_outputs(nodes: Sequence[Node], heads: Sequence[Entry]) -> dict[Node, frozenset[int]]:
     used: dict[Node, set[int]] = {node: set() for node in nodes}
-    for entry in (*heads, *(entry for node in nodes for entry in node.inputs)):
+    for entry in chain(heads, *(node.inputs for node in nodes)):
         used[entry.node].add(entry.index)
     return {node: frozenset(indices) for node, indices in used.items()}
 

@@ -85,11 +85,8 @@ def _read_size(
     node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]
 ) -> _Sizes | None:
     """Return the size that a Gather takes; None for several."""
-    numbers = read_numbers(node.inputs[1])
-    if numbers is None or len(numbers) != 1:
-        return None
-    (axis,) = numbers
-    if not -len(sizes) <= axis < len(sizes):
+    axis = _read_number(node.inputs[1])
+    if axis is None or not -len(sizes) <= axis < len(sizes):
         return None
     size = sizes[axis]
     shape = find_sizes(types, (node, 0))
@@ -101,19 +98,25 @@ def _read_size(
 def _read_row(
     node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]
 ) -> tuple[int, ...] | None:
-    starts, ends = (read_numbers(find_operand(node, place)) for place in (1, 2))
-    if starts is None or ends is None or len(starts) != 1 or len(ends) != 1:
+    start, end = _read_number(find_operand(node, 1)), _read_number(find_operand(node, 2))
+    if start is None or end is None:
         return None
     # A row has one axis, 0 or -1.
     for place, usual in ((3, ([0], [-1])), (4, ([1],))):
         stated = find_operand(node, place)
         if stated is not None and read_numbers(stated) not in usual:
             return None
-    return _list_known(sizes[starts[0] : ends[0]])
+    return _list_known(sizes[start:end])
 
 
 _PARTS = {"Gather": _read_size, "Slice": _read_row}
 """Operators that take a part of a Shape."""
+
+
+def _read_number(entry: Entry | None) -> int | None:
+    """Return the number of a constant of one integer; None for other values."""
+    numbers = read_numbers(entry)
+    return numbers[0] if numbers is not None and len(numbers) == 1 else None
 
 
 def _list_known(sizes: Sequence[object]) -> tuple[int, ...] | None:

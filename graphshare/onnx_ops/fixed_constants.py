@@ -14,7 +14,7 @@ from graphshare.formats.onnx.facts import read_constant
 from graphshare.formats.onnx.protobuf import WireError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import find_dependents, find_operand, list_operands, post_order
-from graphshare.onnx_ops.free_axes import Axes, is_free
+from graphshare.onnx_ops.free_axes import Axes, Axis, is_free
 from graphshare.onnx_ops.integer_inputs import read_numbers
 from graphshare.onnx_ops.joined_constants import JoinedConstant, find_joined_constants
 
@@ -55,6 +55,7 @@ class FixedConstants:
         large = {name: number for name, number in sizes.items() if number >= _LEAST}
         # Of sizes with the same number the first one is named.
         self._sizes = {number: name for name, number in reversed(large.items())}
+        self._numbers: dict[Axis, int] = {(name,): number for number, name in self._sizes.items()}
         self._products = [a * b for a, b in combinations(large.values(), 2)]
         self._listed: set[Node] = set()
         self._dependent = find_dependents(nodes, inputs)
@@ -151,10 +152,11 @@ class FixedConstants:
         for place, before, after in zip(places, pads, pads[len(places) :], strict=False):
             if before or after <= 0 or not -len(axes) <= place < len(axes):
                 continue
-            padded = axes[place]
-            size = next((size for size, name in self._sizes.items() if padded == (name,)), 0)
-            step = next((step for step in _STEPS if step > after), 0)
-            if size and step and not (size + after) % step:
+            size = self._numbers.get(axes[place])
+            step = next((step for step in _STEPS if step > after), None)
+            if size is None or step is None:
+                continue
+            if (size + after) % step == 0:
                 yield f"{after} fills up {self._name(size)} to a multiple of {step}"
 
     def _read_integers(self, node: Node, place: int) -> Sequence[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from math import prod
 
 import msgspec
@@ -48,7 +49,7 @@ def multiply_numbers(axis: Axis) -> int:
 def join(*axes: Axis) -> Axis:
     """Return one axis for several, the outermost first."""
     factors: list[int | str] = []
-    for factor in (factor for axis in axes for factor in axis):
+    for factor in chain.from_iterable(axes):
         if factors and isinstance(factor, int) and isinstance(last := factors[-1], int):
             factors[-1] = last * factor
         else:

@@ -122,10 +122,11 @@ class OnnxForm(ConstantTerms):
         )
         if node.details.domain or self.is_call(node):
             return self._number_call(node, places, bodies)
-        attributes = self._list_attributes(node)
-        if node.op == "Constant" and (content := read_constant(node.details.values)) is not None:
-            return [self.table.number("constant", content)]
-        operator = _Call(self, node, attributes, places)
+        if node.op == "Constant":
+            content = read_constant(node.details.values)
+            if content is not None:
+                return [self.table.number("constant", content)]
+        operator = _Call(self, node, self._list_attributes(node), places)
         rule = _RULES.get(node.op)
         same = rule(operator) if rule is not None else None
         if same is not None and (node.num_outputs or 1) == 1:

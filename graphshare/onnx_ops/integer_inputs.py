@@ -206,4 +206,4 @@ def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> lis
         return None
     if numbers is None or "int" not in dtype:
         return None
-    return [int(number) for number in numbers]
+    return list(map(int, numbers))

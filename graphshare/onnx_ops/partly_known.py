@@ -76,7 +76,7 @@ def _slice(call: Call, first: Known, shape: Sequence[int]) -> Known | None:
         return None
     inner = prod(shape[1:])
     step = steps[0] if steps else 1
-    if not shape or not inner or not step:
+    if not inner or not step:
         return None
     rows = [first[place : place + inner] for place in range(0, len(first), inner)]
     stop: int | None = ends[0]
