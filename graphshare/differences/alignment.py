@@ -85,8 +85,8 @@ class Alignment:
             if twins:
                 self.pair(node, twins.pop())
         lefts, rights = [*filter(self.is_free_left, lefts)], [*filter(self.is_free_right, rights)]
-        is_clear = in_order or len(lefts) == 1
-        if is_clear and len(lefts) == len(rights):
+        is_unambiguous = in_order or len(lefts) == 1
+        if is_unambiguous and len(lefts) == len(rights):
             for a, b in zip(lefts, rights, strict=True):
                 self.pair(a, b)
 

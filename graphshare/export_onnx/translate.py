@@ -385,13 +385,13 @@ def _count_before(part: Graph, refused: Collection[Node]) -> tuple[int, list[str
     """Count the operators before refused nodes; return the last outputs, too."""
     nodes = post_order(entry.node for entry in part.heads)
     spoiled = find_dependents(nodes, refused)
-    operators = {node for node in nodes if node not in spoiled and not node.is_variable}
+    exportable = {node for node in nodes if node not in spoiled and not node.is_variable}
     ends = [entry for node in nodes if node in spoiled for entry in node.inputs]
     targets: dict[str, None] = {}
     for entry in (*ends, *part.heads):
-        if entry.node in operators:
+        if entry.node in exportable:
             targets[output_name(entry)] = None
-    return len(operators), list(targets)
+    return len(exportable), list(targets)
 
 
 def _count_behind(part: Graph, refused: Collection[Node]) -> tuple[int, list[str]]:
