@@ -58,10 +58,9 @@ class Alignment:
         return node not in self.origins and node not in self._taken
 
     def free_nodes(self, *, variables: bool) -> tuple[list[Node], list[Node]]:
-        return (
-            [n for n in self._lefts.nodes if n.is_variable == variables and self.is_free_left(n)],
-            [n for n in self._rights.nodes if n.is_variable == variables and self.is_free_right(n)],
-        )
+        lefts = [node for node in self._lefts.nodes if node.is_variable == variables]
+        rights = [node for node in self._rights.nodes if node.is_variable == variables]
+        return list(filter(self.is_free_left, lefts)), list(filter(self.is_free_right, rights))
 
     def pair_by_key(self, key: tuple[Key, Key], *, variables: bool, in_order: bool = True) -> None:
         """Pair nodes with equal keys, first by equal names, then in order if the counts are equal."""
@@ -79,20 +78,16 @@ class Alignment:
     def _pair_class(self, lefts: Sequence[Node], rights: Sequence[Node], in_order: bool) -> None:
         if not rights:
             return
-        by_name: dict[str, list[Node]] = {}
         # In reverse, so that pop() hands out nodes with the same name in file order.
-        for node in reversed(rights):
-            by_name.setdefault(node.name, []).append(node)
+        by_name = index_by_name(reversed(rights))
         for node in lefts:
             twins = by_name.get(node.name)
             if twins:
                 self.pair(node, twins.pop())
-        rest = (
-            [n for n in lefts if self.is_free_left(n)],
-            [n for n in rights if self.is_free_right(n)],
-        )
-        if len(rest[0]) == len(rest[1]) and (in_order or len(rest[0]) == 1):
-            for a, b in zip(*rest, strict=True):
+        lefts, rights = [*filter(self.is_free_left, lefts)], [*filter(self.is_free_right, rights)]
+        is_unambiguous = in_order or len(lefts) == 1
+        if is_unambiguous and len(lefts) == len(rights):
+            for a, b in zip(lefts, rights, strict=True):
                 self.pair(a, b)
 
     def pair_by_name(self, same: Callable[[Node, Node], bool], *, variables: bool) -> None:
@@ -107,6 +102,14 @@ class Alignment:
             twin = rights.get(name)
             if twin is not None and same(node, twin):
                 self.pair(node, twin)
+
+
+def index_by_name(nodes: Iterable[Node]) -> dict[str, list[Node]]:
+    """Return the nodes with each name, in order."""
+    index: dict[str, list[Node]] = {}
+    for node in nodes:
+        index.setdefault(node.name, []).append(node)
+    return index
 
 
 def align(
@@ -181,8 +184,10 @@ def _pair_neighbours(
         near = [(x.node, y.node) for x, y in zip(own_inputs(a), own_inputs(b), strict=False)]
         left_users = [(n, place) for n, place in uses[0].get(a, ()) if alignment.is_free_left(n)]
         right_users = [(n, place) for n, place in uses[1].get(b, ()) if alignment.is_free_right(n)]
-        if len(left_users) == 1 and len(right_users) == 1 and left_users[0][1] == right_users[0][1]:
-            near.append((left_users[0][0], right_users[0][0]))
+        if len(left_users) == len(right_users) == 1:
+            (x, place), (y, other_place) = left_users[0], right_users[0]
+            if place == other_place:
+                near.append((x, y))
         pair(near)
 
 
@@ -202,16 +207,14 @@ def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
     def key_by_uses(uses: Mapping[Node, list[Hashable]]) -> Key:
         return lambda node: frozenset(uses.get(node, ()))
 
-    used = {*lefts, *rights}
     alignment.pair_by_key((key_by_uses(lefts), key_by_uses(rights)), variables=True, in_order=False)
     alignment.pair_by_name(lambda a, b: True, variables=True)
     # The remaining variables were tied or untied: any use in common makes a pair.
     owners: dict[Hashable, Node] = {use: node for node, uses in rights.items() for use in uses}
     for node in left.variables():
-        if node in used and alignment.is_free_left(node):
-            twin = next((owners[use] for use in lefts[node] if use in owners), None)
-            if twin is not None:
-                alignment.pair(node, twin)
+        twins = [owners[use] for use in lefts.get(node, ()) if use in owners]
+        if twins:
+            alignment.pair(node, twins[0])
     alignment.pair_by_key((lambda n: n.name, lambda n: n.name), variables=True, in_order=False)
 
 
@@ -221,7 +224,9 @@ def _find_uses(
     """Return the uses of each variable: (left operator, place), and positions of heads."""
     uses: dict[Node, list[Hashable]] = {}
     for node in graph.nodes:
-        operator = left_operator(node) if not node.is_variable else None
+        if node.is_variable:
+            continue
+        operator = left_operator(node)
         if operator is None:
             continue
         for place, entry in zip(list_places(node, numbers), node.inputs, strict=True):
@@ -245,19 +250,19 @@ def align_bodies(
         if key not in rights:
             continue
         y = rights[key]
-        captures: dict[tuple[Node | None, int], Node] = {
-            (e.node, e.index): capture for capture, e in y.captured.items()
-        }
-        twins = {
-            capture: captures.get((images.get(e.node), e.index))
-            for capture, e in x.captured.items()
-        }
-        known = {capture: twin for capture, twin in twins.items() if twin is not None}
         # One body on both sides: align() would pair each node with itself, so only captures matter.
         if x.graph is y.graph:
             yield key, x, y, dict(zip(x.captured, y.captured, strict=True))
-        else:
-            yield key, x, y, align(x.graph, y.graph, known=known).images
+            continue
+        captures: dict[tuple[Node | None, int], Node] = {
+            (entry.node, entry.index): capture for capture, entry in y.captured.items()
+        }
+        known: dict[Node, Node] = {}
+        for capture, entry in x.captured.items():
+            twin = captures.get((images.get(entry.node), entry.index))
+            if twin is not None:
+                known[capture] = twin
+        yield key, x, y, align(x.graph, y.graph, known=known).images
 
 
 def list_counterparts(a: Node, b: Node, images: Mapping[Node, Node]) -> Sequence[Entry | None]:

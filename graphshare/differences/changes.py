@@ -150,8 +150,10 @@ class _Pairing(msgspec.Struct, frozen=True, eq=False):
         image = self.branch.images.get(a)
         return image is b if image is not None else b in self.counterparts.get(a, ())
 
-    def has_entries(self, x: Entry, y: Entry) -> bool:
+    def has_entries(self, x: Entry | None, y: Entry | None) -> bool:
         """Whether ``y`` is the counterpart of the value ``x``."""
+        if x is None or y is None:
+            return False
         return x.index == y.index and self.has_pair(x.node, y.node)
 
 
@@ -170,23 +172,17 @@ class _Ids:
 def _find_node_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Change]:
     exempt = BARRIER_KEYS if _has_prefixed_barrier(a, b, pairing.branch.label) else EMPTY
     for change in find_content_changes(a, b, exempt):
-        yield (
-            Change("operator", "", a.operator_text, b.operator_text)
-            if change.what == "operator"
-            else change
-        )
+        if change.what == "operator":
+            yield Change("operator", "", a.operator_text, b.operator_text)
+        else:
+            yield change
     yield from _find_mapping_changes("key", a.extra, b.extra)
     for position, (x, y) in enumerate(zip_longest(own_inputs(a), own_inputs(b))):
-        if x is None or y is None or not pairing.has_entries(x, y):
+        if not pairing.has_entries(x, y):
             yield Change("input", str(position), _format_entry(x), _format_entry(y))
     olds, news = a.control_deps, b.control_deps
     if len(olds) != len(news) or not all(map(pairing.has_pair, olds, news)):
-        yield Change(
-            "control dependencies",
-            "",
-            ", ".join(n.name for n in olds),
-            ", ".join(n.name for n in news),
-        )
+        yield Change("control dependencies", "", _join_names(olds), _join_names(news))
     if a.subgraphs or b.subgraphs:
         yield from _find_subgraph_changes(a, b, pairing)
 
@@ -199,7 +195,9 @@ def _has_prefixed_barrier(a: Node, b: Node, label: str) -> bool:
     op, key = BARRIER
     if a.op != op or key not in a.attrs:
         return False
-    prefix = b.name.removesuffix(a.name) if a.name and b.name.endswith(a.name) else label
+    prefix = label
+    if a.name and b.name.endswith(a.name):
+        prefix = b.name.removesuffix(a.name)
     return b.attrs.get(key) == prefix + a.attrs[key]
 
 
@@ -214,13 +212,8 @@ def _find_subgraph_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Chan
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
             diff = list_changes(x.graph, y.graph, [PairedBranch("", images, names)]).without_names()
         if diff:
-            size = format_count(len(y.graph.nodes), "node")
-            yield Change(
-                "sub-graph",
-                key,
-                format_count(len(x.graph.nodes), "node"),
-                f"{size} ({_summarize(diff)})",
-            )
+            old, new = (format_count(len(body.graph.nodes), "node") for body in (x, y))
+            yield Change("sub-graph", key, old, f"{new} ({_summarize(diff)})")
         for capture, entry in x.captured.items():
             other = y.captured.get(images.get(capture, capture))
             if other is not None and not pairing.has_entries(entry, other):
@@ -243,7 +236,8 @@ def _summarize(diff: GraphDiff) -> str:
 def _format_entry(entry: Entry | None) -> str | None:
     if entry is None:
         return None
-    return f"{entry.node.shown_name}[{entry.index}]" if entry.index else entry.node.shown_name
+    name = entry.node.shown_name
+    return f"{name}[{entry.index}]" if entry.index else name
 
 
 def _find_mapping_changes(
@@ -253,17 +247,13 @@ def _find_mapping_changes(
         return
     for key in {**old, **new}:
         if old.get(key) != new.get(key):
-            yield Change(
-                what,
-                key,
-                *(
-                    None if key not in mapping else _format_value(mapping[key])
-                    for mapping in (old, new)
-                ),
-            )
+            yield Change(what, key, _format_item(old, key), _format_item(new, key))
 
 
-def _format_value(value: object) -> str:
+def _format_item(mapping: Mapping[str, object], key: str) -> str | None:
+    if key not in mapping:
+        return None
+    value = mapping[key]
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -271,18 +261,19 @@ def _find_output_changes(
     left: Graph, right: Graph, pairings: Sequence[_Pairing]
 ) -> Iterator[Change]:
     """The right graph should have the outputs of the left one, branch by branch."""
-    rights = list(right.heads)
-    place = 0
+    expected: list[tuple[_Pairing, Entry]] = []
     for pairing in pairings:
-        for head in left.heads:
-            if len(pairings) > 1 and head.node not in pairing.branch.images:
-                continue  # a branch may lack outputs
-            other = rights[place] if place < len(rights) else None
-            if other is None or not pairing.has_entries(head, other):
-                yield Change("output", str(place), _format_entry(head), _format_entry(other))
-            place += 1
-    for position in range(place, len(rights)):
-        yield Change("output", str(position), None, _format_entry(rights[position]))
+        heads: Sequence[Entry] = left.heads
+        if len(pairings) > 1:  # a branch may lack outputs
+            heads = [head for head in heads if head.node in pairing.branch.images]
+        expected += [(pairing, head) for head in heads]
+    for position, (pair, other) in enumerate(zip_longest(expected, right.heads)):
+        if pair is None:
+            yield Change("output", str(position), None, _format_entry(other))
+            continue
+        pairing, head = pair
+        if not pairing.has_entries(head, other):
+            yield Change("output", str(position), _format_entry(head), _format_entry(other))
 
 
 def _find_moved_ties(
@@ -295,12 +286,12 @@ def _find_moved_ties(
         for a, b in _pair_variables(left, uses, branch):
             images.setdefault(a, {})[b] = None
             origins.setdefault(b, {})[a] = None
-        tied = [(b, olds) for b, olds in origins.items() if len(olds) > 1]
-        yield from (TieMoved("tied", tuple(map(ids.old, olds)), (ids.new(b),)) for b, olds in tied)
-        untied = [(a, news) for a, news in images.items() if len(news) > 1]
-        yield from (
-            TieMoved("untied", (ids.old(a),), tuple(map(ids.new, news))) for a, news in untied
-        )
+        for b, olds in origins.items():
+            if len(olds) > 1:
+                yield TieMoved("tied", tuple(map(ids.old, olds)), (ids.new(b),))
+        for a, news in images.items():
+            if len(news) > 1:
+                yield TieMoved("untied", (ids.old(a),), tuple(map(ids.new, news)))
 
 
 def _pair_variables(
@@ -323,17 +314,26 @@ def _pair_variables(
 
 def format_node(node: NodeRef) -> str:
     """Return the operator, or the word variable, and the name."""
-    return f"{'variable' if node.op == VARIABLE_OP else node.op} {node.name or '(no name)'}"
+    op = "variable" if node.op == VARIABLE_OP else node.op
+    return f"{op} {node.name or '(no name)'}"
 
 
 def format_change(change: Change) -> str:
     """Describe a change, with both values."""
     name = f"{change.what} {change.key}".rstrip()
-    old, new = ("none" if value is None else value or "''" for value in (change.old, change.new))
-    return f"{name}: {old} -> {new}"
+    return f"{name}: {format_values(change.old, change.new)}"
+
+
+def format_values(old: str | None, new: str | None) -> str:
+    """Return both values of a change; ``none`` for a missing one, quotes for an empty one."""
+    texts = ["none" if value is None else value or "''" for value in (old, new)]
+    return " -> ".join(texts)
 
 
 def format_tie(tie: TieMoved) -> str:
     """Return the names of a tie's variables before and after."""
-    olds, news = (", ".join(node.name for node in nodes) for nodes in (tie.olds, tie.news))
-    return f"{olds} -> {news}"
+    return f"{_join_names(tie.olds)} -> {_join_names(tie.news)}"
+
+
+def _join_names(nodes: Iterable[Node | NodeRef]) -> str:
+    return ", ".join(node.name for node in nodes)

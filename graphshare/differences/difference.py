@@ -13,10 +13,16 @@ import msgspec
 from graphshare.checkpoint.load import Names, StrPath, as_names
 from graphshare.checkpoint.map_file import MapFile, NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.differences.alignment import align
-from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch
+from graphshare.differences.alignment import align, index_by_name
+from graphshare.differences.changes import (
+    Changed,
+    GraphDiff,
+    NodeRef,
+    PairedBranch,
+    format_values,
+)
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
-from graphshare.formats.params.diff import ParameterDiff
+from graphshare.formats.params.diff import ParameterChange, ParameterDiff
 from graphshare.ir.compare import Change
 from graphshare.ir.graph import VARIABLE_OP, Graph, Node
 from graphshare.text.format import format_count, format_names, shorten
@@ -47,20 +53,21 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
         return bool(self.graph) or bool(self.parameters)
 
     def _repr_html_(self) -> str:
-        tables = [
-            self.graph.make_table(),
-            *([] if self.parameters is None else [self.parameters.make_table()]),
-        ]
-        return format_html(
-            self.verdict, facts=[(line.what, line.text) for line in self.summary], tables=tables
-        )
+        tables = [self.graph.make_table()]
+        if self.parameters is not None:
+            tables.append(self.parameters.make_table())
+        facts = [(line.what, line.text) for line in self.summary]
+        return format_html(self.verdict, facts=facts, tables=tables)
 
     @property
     def verdict(self) -> str:
         """The result in one line."""
         graph = self.graph
-        parameters = self.parameters.changes if self.parameters is not None else ()
-        missing = self.parameters.missing if self.parameters is not None else ()
+        parameters: Sequence[ParameterChange] = ()
+        missing: Sequence[str] = ()
+        if self.parameters is not None:
+            parameters, missing = self.parameters.changes, self.parameters.missing
+        only_bits = all(change.how == "bits" for change in parameters)
         counts = (
             (graph.added, "node", " added"),
             (graph.removed, "node", " removed"),
@@ -69,29 +76,18 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
             (graph.ties, "tie", " moved"),
             (graph.outputs, "output", ""),
             (graph.attributes, "graph attribute", ""),
-            (
-                parameters,
-                "parameter",
-                " (bits)" if all(change.how == "bits" for change in parameters) else "",
-            ),
+            (parameters, "parameter", " (bits)" if only_bits else ""),
         )
         parts = [format_count(len(changes), what) + how for changes, what, how in counts if changes]
-        rest = (
-            f"; {format_count(len(missing), 'parameter')} not compared: the values are missing"
-            if missing
-            else ""
-        )
+        rest = ""
+        if missing:
+            count = format_count(len(missing), "parameter")
+            rest = f"; {count} not compared: the values are missing"
         if parts:
             return f"DIFFERENT: {', '.join(parts)}{rest}"
-        return (
-            "SAME: "
-            + (
-                "the graphs"
-                if self.parameters is None or missing
-                else "the graphs and their parameters"
-            )
-            + rest
-        )
+        if self.parameters is None or missing:
+            return f"SAME: the graphs{rest}"
+        return "SAME: the graphs and their parameters"
 
 
 def match_nodes(
@@ -123,13 +119,8 @@ def _complete(
     first, *others = branches
     # Nodes that only another branch has are not free for pairing; pairs of the first branch are
     # known.
-    taken = [
-        node
-        for branch in others
-        for pair in branch.images.items()
-        for node in pair
-        if node not in first.images
-    ]
+    elsewhere = {node for branch in others for pair in branch.images.items() for node in pair}
+    taken = elsewhere.difference(first.images)
     images = align(left, right, known=first.images, taken=taken, renames=renames).images
     first = msgspec.structs.replace(first, images=images)
     return [branch for branch in (first, *others) if branch.images] or [first]
@@ -139,7 +130,7 @@ def _match_prefixes(
     left: Graph, right: Graph, prefixes: Sequence[str], other: str
 ) -> list[PairedBranch]:
     """Return a branch for each prefix, paired by name, and one for the right graph's plain names."""
-    lefts, rights = _index_names(left.nodes), _index_names(right.nodes)
+    lefts, rights = index_by_name(left.nodes), index_by_name(right.nodes)
     branches = [
         PairedBranch(prefix, dict(_pair_names(lefts, rights, prefix)), prefix=prefix)
         for prefix in prefixes
@@ -147,14 +138,13 @@ def _match_prefixes(
     unmatched = [branch.label for branch in branches if not branch.images]
     if unmatched:
         hint = f"its nodes are {format_names(dict.fromkeys(node.name for node in right.nodes), 6)}"
-        raise RefusedError(
-            [
-                Fault(f"no node has the prefix {prefix!r} before a name of {other}", hint=hint)
-                for prefix in unmatched
-            ]
-        )
+        faults = [
+            Fault(f"no node has the prefix {prefix!r} before a name of {other}", hint=hint)
+            for prefix in unmatched
+        ]
+        raise RefusedError(faults)
     paired = {b for branch in branches for b in branch.images.values()}
-    rest = _index_names(node for node in right.nodes if node not in paired)
+    rest = index_by_name(node for node in right.nodes if node not in paired)
     plain = {a: b for a, b in _pair_names(lefts, rest) if a.op == b.op}
     return [PairedBranch("", plain), *branches]
 
@@ -165,13 +155,6 @@ def _pair_names(
     """Yield pairs of nodes whose names differ by ``prefix``, in file order where names repeat."""
     for name, nodes in lefts.items():
         yield from zip(nodes, rights.get(prefix + name, ()), strict=False)
-
-
-def _index_names(nodes: Iterable[Node]) -> dict[str, list[Node]]:
-    index: dict[str, list[Node]] = {}
-    for node in nodes:
-        index.setdefault(node.name, []).append(node)
-    return index
 
 
 def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[PairedBranch]:
@@ -220,12 +203,14 @@ def summarize_changes(
     removed = _describe_nodes(graph.removed, right_names)
     added = _describe_nodes(graph.added, left_names)
     renamed = _describe_renames([(pair.old.name, pair.new.name) for pair in graph.renamed])
+    changed = _describe_changes(graph.changed)
+    moved = _count_words(tie.how for tie in graph.ties)
     kinds: list[tuple[_Kind, int, str, str]] = [
         ("removed", len(graph.removed), "node", f"removed: {removed}"),
         ("added", len(graph.added), "node", f"added: {added}"),
         ("renamed", len(graph.renamed), "node", f"renamed: {renamed}"),
-        ("changed", len(graph.changed), "node", f"changed: {_describe_changes(graph.changed)}"),
-        ("ties", len(graph.ties), "tie", f"moved: {_count_words(tie.how for tie in graph.ties)}"),
+        ("changed", len(graph.changed), "node", f"changed: {changed}"),
+        ("ties", len(graph.ties), "tie", f"moved: {moved}"),
         ("outputs", len(graph.outputs), "output", "changed"),
         ("attributes", len(graph.attributes), "graph attribute", "changed"),
     ]
@@ -257,18 +242,21 @@ def _list_renames(old: str, new: str) -> Iterator[str]:
         yield f"lost the prefix {old.removesuffix(new)}"
     if old.startswith(new):
         yield f"lost the suffix {old.removeprefix(new)}"
+    shortest = min(len(old), len(new))
     end = _count_common(old[::-1], new[::-1])
-    if 0 < end < min(len(old), len(new)):
+    if 0 < end < shortest:
         yield f"the prefix {new[:-end]} instead of {old[:-end]}"
     start = _count_common(old, new)
-    if 0 < start < min(len(old), len(new)):
+    if 0 < start < shortest:
         yield f"the suffix {new[start:]} instead of {old[start:]}"
 
 
 def _count_common(a: str, b: str) -> int:
-    return next(
-        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-    )
+    """Return the length of the common start of two texts."""
+    for place, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return place
+    return min(len(a), len(b))
 
 
 def _describe_nodes(nodes: Sequence[NodeRef], names: Collection[str]) -> str:
@@ -276,7 +264,7 @@ def _describe_nodes(nodes: Sequence[NodeRef], names: Collection[str]) -> str:
     known = frozenset(names)
     groups, _ = _group(nodes, lambda node: _list_prefixes(node.name, known))
     prefixes = tuple(text.removeprefix("the prefix ") for text, _ in groups)
-    others = [node for node in nodes if not groups or not node.name.startswith(prefixes)]
+    others = [node for node in nodes if not node.name.startswith(prefixes)]
     operators = _count_words("variable" if node.op == VARIABLE_OP else node.op for node in others)
     return _join(groups, len(nodes), operators, len(others))
 
@@ -305,14 +293,19 @@ def _group(
 
 
 def _join(groups: Sequence[tuple[str, int]], count: int, rest: str, remaining: int) -> str:
-    if groups and groups[0][1] == count:
-        return f"all {_add_verb(groups[0][0])}"
+    if groups:
+        label, number = groups[0]
+        if number == count:
+            return f"all {_add_verb(label)}"
     parts = [f"{number} {_add_verb(label)}" for label, number in groups]
-    return ", ".join([*parts, *([rest] if remaining else [])])
+    if remaining:
+        parts.append(rest)
+    return ", ".join(parts)
 
 
 def _add_verb(label: str) -> str:
-    return shorten(label if label.startswith("lost ") else f"have {label}", _LONGEST)
+    clause = label if label.startswith("lost ") else f"have {label}"
+    return shorten(clause, _LONGEST)
 
 
 def _describe_changes(changed: Sequence[Changed]) -> str:
@@ -326,19 +319,16 @@ def _describe_changes(changed: Sequence[Changed]) -> str:
             changes.setdefault(label, []).append(change)
     texts = []
     for label, count in nodes.most_common():
+        text = f"{label} of {count}"
         values = {(change.old, change.new) for change in changes[label]}
-        old, new = next(iter(values))
-        same = f" ({_show(old)} -> {_show(new)})" if len(values) == 1 and label != "inputs" else ""
-        texts.append(f"{label} of {count}{same}")
+        if len(values) == 1 and label != "inputs":
+            text += f" ({format_values(*values.pop())})"
+        texts.append(text)
     return format_names(texts, _MOST)
 
 
 def _label(change: Change) -> str:
     return "inputs" if change.what == "input" else f"{change.what} {change.key}".rstrip()
-
-
-def _show(value: str | None) -> str:
-    return "none" if value is None else value or "''"
 
 
 def _describe_parameters(parameters: ParameterDiff) -> str:
@@ -349,22 +339,18 @@ def _describe_parameters(parameters: ParameterDiff) -> str:
         "renamed": "arg: or aux: of",
     }
     counts = Counter(change.how for change in parameters.changes)
+    if counts.keys() in ({"added"}, {"removed"}):
+        return next(iter(counts))
     texts = [
         f"{words[how]} {count}" if how in words else f"{count} {how}"
         for how, count in counts.most_common()
     ]
-    if counts.keys() in ({"added"}, {"removed"}):
-        return next(iter(counts))
-    far = [
-        c.distance.max_abs
-        for c in parameters.changes
-        if c.distance is not None and c.distance.max_abs is not None
-    ]
-    return (
-        "changed: "
-        + ", ".join(texts)
-        + (f"; max abs {max(far):.4g}" if far and counts["values"] else "")
-    )
+    text = f"changed: {', '.join(texts)}"
+    distances = [change.distance for change in parameters.changes if change.distance is not None]
+    far = [distance.max_abs for distance in distances if distance.max_abs is not None]
+    if far and counts["values"]:
+        text += f"; max abs {max(far):.4g}"
+    return text
 
 
 def _count_words(words: Iterable[str]) -> str:

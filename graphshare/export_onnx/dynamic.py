@@ -10,7 +10,6 @@ difference is refused, with its node.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 import msgspec
 import numpy as np
@@ -29,7 +28,13 @@ from graphshare.formats.onnx.types import input_types, output_types
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_CODES, Dimensions, Tensor, dtype_name
-from graphshare.ir.walk import list_output_names, post_order
+from graphshare.ir.walk import (
+    list_bodies,
+    list_named_outputs,
+    list_operands,
+    list_output_names,
+    post_order,
+)
 from graphshare.onnx_ops.size_nodes import SizeNodes, make_row
 from graphshare.ops.kernel import Array
 from graphshare.text.names import TakenNames
@@ -132,22 +137,20 @@ class _Generalization:
         self, row: Sequence[Graph], scope: ValueScope, captured: Sequence[Mapping[Node, str]]
     ) -> list[Node]:
         operators = [[node for node in graph.nodes if node.op] for graph in row]
-        if len({len(nodes) for nodes in operators}) != 1:
+        if len(set(map(len, operators))) != 1:
             pairs = zip(*operators, strict=False)
-            node = next(
-                (row[0] for row in pairs if any(_form(n) != _form(row[0]) for n in row)),
-                max(operators, key=len)[-1],
-            )
+            unlike = (pair[0] for pair in pairs if not _have_one_form(pair))
+            node = next(unlike, max(operators, key=len)[-1])
             message = f"from this {node.op} on the graph has different nodes for different sizes"
             hint = "leave these sizes fixed, or export up to an output before it"
-            raise RefusedError(
-                Fault(message, node=self.owners.get(_label(node), _label(node)), hint=hint)
-            )
+            raise RefusedError(Fault(message, node=self._find_owner(node), hint=hint))
         nodes = []
         for each in zip(*operators, strict=True):
             node = self._node(each, scope, captured)
             # Values that a body needs are computed in the graph around it.
-            nodes += [*(self.computed.take_nodes() if scope is self.scope else ()), node]
+            if scope is self.scope:
+                nodes += self.computed.take_nodes()
+            nodes.append(node)
         return nodes
 
     def _node(
@@ -155,11 +158,10 @@ class _Generalization:
     ) -> Node:
         first = row[0]
         inputs = [_input_names(node, names) for node, names in zip(row, captured, strict=True)]
-        if any(_form(n) != _form(first) for n in row):
+        if not _have_one_form(row):
             self._refuse(first, "differs between sizes")
             return scope.connect(first, inputs[0])
-        details = [node.details for node in row]
-        if any(other.values != details[0].values for other in details):
+        if any(node.details.values != first.details.values for node in row):
             self._refuse(first, "has attributes that depend on the sizes")
         inner = [_name_captures(node, names) for node, names in zip(row, captured, strict=True)]
         bodies = [
@@ -187,24 +189,24 @@ class _Generalization:
         """Emit a row or scalar of integers that follows from the sizes; return its name, None for
         other constants.
         """
-        if {(tensor.dtype, len(tensor.shape)) for tensor in constants} not in (
-            {(_SIZE, 1)},
-            {(_SIZE, 0)},
-        ):
+        forms = {(tensor.dtype, len(tensor.shape)) for tensor in constants}
+        if forms not in ({(_SIZE, 1)}, {(_SIZE, 0)}):
             return None
         rows = [read_array(tensor).reshape(-1) for tensor in constants]
-        shape = _find_open_shape(rows) if node.op == "Reshape" else None
+        if len({len(row) for row in rows}) != 1:
+            return None
+        # -1 stands for a size that follows from the others; next to a 0 it would be ambiguous.
+        infers = node.op == "Reshape" and 0 not in np.array(rows)
+        shape = _find_open_shape(rows) if infers else None
         if shape is not None:
             return self.computed.add_constant(f"{_label(node)}/shape", shape)
-        law = self._find_row(rows, infers=node.op == "Reshape" and 0 not in np.array(rows))
+        law = self._find_row(rows, infers=infers)
         if law is None:
             return None
         row = self._compute(node, law)
-        return (
-            row
-            if constants[0].shape
-            else self.computed.emit("Squeeze", (row,), f"{_label(node)}/number")
-        )
+        if constants[0].shape:
+            return row
+        return self.computed.emit("Squeeze", (row,), f"{_label(node)}/number")
 
     def _count_up(self, node: Node, constants: Sequence[Tensor]) -> str | None:
         """Emit 0, 1, 2... along one axis; return the name, None for other constants."""
@@ -212,14 +214,15 @@ class _Generalization:
         longest = max(arrays, key=lambda array: array.size)
         # All elements lie along one axis; the others have size 1.
         axes = [size == longest.size for size in longest.shape]
-        if not any(axes) or any(
-            x.ndim != longest.ndim or x.shape[axes.index(True)] != x.size for x in arrays
-        ):
+        if not any(axes):
+            return None
+        axis = axes.index(True)
+        if any(x.ndim != longest.ndim or x.shape[axis] != x.size for x in arrays):
             return None
         law = self._find_row([np.array([array.size]) for array in arrays])
-        if law is None or any(
-            not np.array_equal(array.ravel(), np.arange(array.size)) for array in arrays
-        ):
+        if law is None:
+            return None
+        if not all(np.array_equal(array.ravel(), np.arange(array.size)) for array in arrays):
             return None
         label, shape = _label(node), np.where(axes, -1, 1).tolist()
         count = self.computed.emit("Squeeze", (self._compute(node, law),), f"{label}/count")
@@ -238,9 +241,7 @@ class _Generalization:
         )
 
     def _find_law(self, arrays: Sequence[Array]) -> Law | None:
-        """Return the law by which rows of integers follow from the sizes; None if they do not."""
-        if len(arrays) != len(self.variants) or len({a.shape for a in arrays}) != 1:
-            return None
+        """Return the law by which integers, a row per variant, follow from the sizes, if they do."""
         base = self.variants[0].sizes
         factors = {}
         rest = arrays[0].copy()
@@ -267,29 +268,32 @@ class _Generalization:
 
         With ``infers`` one integer may be -1: it follows from the others.
         """
-        if len(arrays) != len(self.variants) or len({a.shape for a in arrays}) != 1:
-            return None
         rest = arrays[0].copy()
         factors: dict[str, Array] = {}
         for place in range(len(rest)):
             column = [array[place : place + 1] for array in arrays]
             law = self._find_law(column) or self._find_size(column)
-            if law is None and not infers:
+            if law is not None:
+                rest[place] = law.rest[0]
+                for name, factor in law.factors.items():
+                    factors.setdefault(name, np.zeros_like(rest))[place] = factor[0]
+            elif infers:
+                rest[place] = -1
+                infers = False
+            else:
                 return None
-            infers = infers and law is not None
-            rest[place] = -1 if law is None else law.rest[0]
-            for name, factor in law.factors.items() if law is not None else ():
-                factors.setdefault(name, np.zeros_like(rest))[place] = factor[0]
         return Law(factors, rest)
 
     def _find_size(self, column: Sequence[Array]) -> Law | None:
         numbers = [int(array[0]) for array in column]
-        match = next(filter(None, map(partial(_fit, numbers), self._list_sizes())), None)
-        if match is None:
-            return None
-        (value, axis, _), factor, rest = match
-        self.places[f"{value}.{axis}"] = value, axis
-        return Law({f"{value}.{axis}": np.array([factor])}, np.array([rest]))
+        for value, axis, sizes in self._list_sizes():
+            fit = _fit(numbers, sizes)
+            if fit is not None:
+                factor, rest = fit
+                name = f"{value}.{axis}"
+                self.places[name] = value, axis
+                return Law({name: np.array([factor])}, np.array([rest]))
+        return None
 
     def _list_sizes(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
         """Yield (name, axis, size in each variant) for axes of earlier values whose sizes differ."""
@@ -299,11 +303,12 @@ class _Generalization:
             if entry.node.details.holds_value:  # a constant has only one of the sizes
                 continue
             shapes = [types.get(name, ()) for types in self._types]
-            if len(set(map(len, shapes))) == 1:
-                for axis, sizes in enumerate(zip(*shapes, strict=True)):
-                    known = tuple(size for size in sizes if isinstance(size, int))
-                    if len(known) == len(sizes) and len(set(known)) > 1:
-                        yield name, axis, known
+            if len(set(map(len, shapes))) != 1:
+                continue
+            for axis, sizes in enumerate(zip(*shapes, strict=True)):
+                known = tuple(size for size in sizes if isinstance(size, int))
+                if len(known) == len(sizes) and len(set(known)) > 1:
+                    yield name, axis, known
 
     def _compute(self, node: Node, law: Law) -> str:
         factors = {name: factor.tolist() for name, factor in law.factors.items()}
@@ -327,36 +332,28 @@ class _Generalization:
 
     def _refuse(self, node: Node, reason: str) -> None:
         hint = "leave this size fixed, or export up to an output before it"
-        fault = Fault(
-            f"{node.op} {reason}", node=self.owners.get(_label(node), _label(node)), hint=hint
-        )
+        fault = Fault(f"{node.op} {reason}", node=self._find_owner(node), hint=hint)
         if fault not in self.faults:
             self.faults.append(fault)
 
+    def _find_owner(self, node: Node) -> str:
+        """Return the name for faults of an ONNX node."""
+        return self.owners.get(_label(node), _label(node))
 
-_Sizes = tuple[str, int, tuple[int, ...]]
 
-
-def _fit(column: Sequence[int], sizes: _Sizes) -> tuple[_Sizes, int, int] | None:
-    """Return ``sizes``, and the factor and addend that turn them into ``column``, if there are any."""
-    known = sizes[2]
-    place = next((place for place, size in enumerate(known) if size != known[0]), 0)
-    factor, left = divmod(column[place] - column[0], known[place] - known[0])
-    rest = column[0] - factor * known[0]
-    fits = not left and all(
-        factor * size + rest == number for size, number in zip(known, column, strict=True)
-    )
-    return (sizes, factor, rest) if fits else None
+def _fit(column: Sequence[int], sizes: Sequence[int]) -> tuple[int, int] | None:
+    """Return the factor and addend that turn unequal sizes into ``column``, if there are any."""
+    place = next(place for place, size in enumerate(sizes) if size != sizes[0])
+    factor, left = divmod(column[place] - column[0], sizes[place] - sizes[0])
+    if left:
+        return None
+    rest = column[0] - factor * sizes[0]
+    fits = all(factor * size + rest == number for size, number in zip(sizes, column, strict=True))
+    return (factor, rest) if fits else None
 
 
 def _infer_shapes(graph: Graph) -> dict[str, tuple[int | str | None, ...]]:
-    entries = [
-        Entry(node, index)
-        for node in graph.nodes
-        for index, name in enumerate(list_output_names(node))
-        if name
-    ]
-    types = find_types(graph, entries)
+    types = find_types(graph, list_named_outputs(graph.nodes))
     return {
         list_output_names(node)[index]: tuple(kind.parts[1] or ())
         for (node, index), kind in types.items()
@@ -387,7 +384,11 @@ def _describe(law: Law) -> int | str:
         if factor:
             terms.append(name if factor == 1 else f"{factor}*{name}")
     rest = int(law.rest[0])
-    return "+".join([*terms, *([str(rest)] if rest else [])]) if terms else rest
+    if not terms:
+        return rest
+    if rest:
+        terms.append(str(rest))
+    return "+".join(terms)
 
 
 def _join_types(row: Sequence[tuple[str, TensorType]]) -> tuple[str, list[TensorType]]:
@@ -400,21 +401,17 @@ def _label(node: Node) -> str:
 
 def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
     """Return a node's own inputs, without its bodies' captures; omitted inputs have empty names."""
-    # Captured values follow the node's own inputs.
-    count = len(node.inputs) - sum(len(body.captures) for body in node.subgraphs)
-    names = [_name(entry, captured) for entry in node.inputs[:count]]
-    for position in node.details.absent:
-        names.insert(position, "")
-    return names
+    operands = list_operands(node)
+    return ["" if entry is None else _name(entry, captured) for entry in operands]
 
 
 def _name_captures(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
     """Map variables in bodies to the names of the values that they capture."""
-    captures = [variable for body in node.subgraphs for variable in body.captures]
-    entries = node.inputs[len(node.inputs) - len(captures) :]
-    return {
-        variable: _name(entry, captured) for variable, entry in zip(captures, entries, strict=True)
-    }
+    names: dict[Node, str] = {}
+    for body in list_bodies(node).values():
+        for variable, entry in body.captured.items():
+            names[variable] = _name(entry, captured)
+    return names
 
 
 def _name(entry: Entry, captured: Mapping[Node, str]) -> str:
@@ -423,16 +420,23 @@ def _name(entry: Entry, captured: Mapping[Node, str]) -> str:
 
 def _form(node: Node) -> tuple[object, ...]:
     """Return the properties of a node that must not depend on sizes."""
-    return node.op, list_output_names(node), len(_input_names(node, EMPTY)), node.attrs.keys()
+    return node.op, list_output_names(node), len(list_operands(node)), node.attrs.keys()
+
+
+def _have_one_form(row: Sequence[Node]) -> bool:
+    first = _form(row[0])
+    return all(_form(node) == first for node in row)
 
 
 def list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
     """Yield the initializers whose data is in the graph's own messages."""
     for node in graph.variables():
         stored = find_stored(node.details)
-        if stored.tensor is not None and stored.place is not None and not stored.data_in_record:
-            content = stored.tensor.file.data[stored.place.start : stored.place.end]
-            yield node, Tensor(dtype_name(stored.place.code), stored.place.shape, content)
+        tensor, place = stored.tensor, stored.place
+        if tensor is None or place is None or stored.data_in_record:
+            continue
+        content = tensor.file.data[place.start : place.end]
+        yield node, Tensor(dtype_name(place.code), place.shape, content)
 
 
 def read_array(tensor: Tensor) -> Array:
@@ -444,12 +448,6 @@ def read_array(tensor: Tensor) -> Array:
 
 def _find_open_shape(rows: Sequence[Array]) -> list[int] | None:
     """Return one shape with a -1 that fits all rows; None if more than one size changes."""
-    if len({row.shape for row in rows}) != 1:
-        return None
-    # -1 stands for the one size that changes, by any law; next to a 0 it would be ambiguous.
     grows = np.any([row != rows[0] for row in rows], axis=0)
-    return (
-        np.where(grows, -1, rows[0]).tolist()
-        if grows.sum() == 1 and 0 not in np.array(rows)
-        else None
-    )
+    # The size that changes may do so by any law.
+    return np.where(grows, -1, rows[0]).tolist() if grows.sum() == 1 else None

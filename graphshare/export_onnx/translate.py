@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ from graphshare.export_onnx.writer import GraphWriter, UniqueNames
 from graphshare.formats.onnx.compose import declare_outputs, make_input, make_source
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import Dimensions, Tensor
-from graphshare.ir.walk import post_order
+from graphshare.ir.walk import find_dependents, post_order
 from graphshare.ops.bodies import inner_operators, inner_variables
 from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Attrs, KernelError, Shape
@@ -197,54 +198,41 @@ class GraphTranslation:
 
         Outputs without elements become constants, because runtimes compute them differently.
         """
-        translator = find_translation(node.op)
-        if translator is None or isinstance(translator, NoTranslation):
-            raise TranslationError(
-                translator.reason if translator is not None else "it has no translation"
-            )
+        translator, used = find_translation(node.op), self.used[node]
+        if translator is None:
+            raise TranslationError("it has no translation")
+        if isinstance(translator, NoTranslation):
+            raise TranslationError(translator.reason)
         inputs = [self.value(entry) for entry in node.inputs]
         count = min(total_outputs(node) or 1, len(self.inference.shapes[node]))
         outputs = [self.value(Entry(node, index)) for index in range(count)]
         # Unread outputs, such as training masks, may have no shape.
-        if not all(
-            is_known(self._find_type(entry)[0])
-            for entry in (*node.inputs, *(Entry(node, i) for i in self.used[node]))
-        ):
+        entries = (*node.inputs, *(Entry(node, index) for index in used))
+        if not all(is_known(self._find_type(entry)[0]) for entry in entries):
             raise TranslationError("its shapes do not follow from those of the graph's inputs")
-        if all(0 in outputs[index].shape for index in self.used[node]):
+        if all(0 in outputs[index].shape for index in used):
             return [
                 self.writer.add_constant(np.zeros(output.shape), output.dtype) for output in outputs
             ]
-        subgraphs = (
-            Subgraphs(partial(self._inline, node), inner_operators(node.subgraphs[0]))
-            if node.subgraphs
-            else None
+        subgraphs = None
+        if node.subgraphs:
+            inner = inner_operators(node.subgraphs[0])
+            subgraphs = Subgraphs(partial(self._inline, node), inner)
+        translation = Translation(
+            node.op, attrs, inputs, outputs, self.writer, used=used, subgraphs=subgraphs
         )
-        results = translator.translate(
-            Translation(
-                node.op,
-                attrs,
-                inputs,
-                outputs,
-                self.writer,
-                used=self.used[node],
-                subgraphs=subgraphs,
-            )
-        )
+        results = translator.translate(translation)
         # Most translations have one output and return its name alone.
         return [results] if isinstance(results, str) else list(results)
 
     def _inline(self, node: Node, number: int, inputs: Sequence[Value]) -> list[Value]:
         if number >= len(node.subgraphs):
-            raise TranslationError(
-                f"it has {format_count(len(node.subgraphs), 'subgraph')}, expected more"
-            )
+            count = format_count(len(node.subgraphs), "subgraph")
+            raise TranslationError(f"it has {count}, expected more")
         graph = node.subgraphs[number]
         known = dict(zip(inner_variables(graph), inputs, strict=True))
-        shapes, types = (
-            {n: x.shape for n, x in known.items()},
-            {n: x.dtype for n, x in known.items()},
-        )
+        shapes = {n: x.shape for n, x in known.items()}
+        types = {n: x.dtype for n, x in known.items()}
         inference = infer(graph, shapes, types, np_shape=self.inference.np_shape)
         parameters = {n: x for n, x in known.items() if x.read is not None}
         scope = GraphTranslation(graph, inference, parameters, self.writer, self.domain)
@@ -252,9 +240,8 @@ class GraphTranslation:
         with self.writer.inner_nodes():
             scope.translate()
         if scope.faults:
-            raise TranslationError(
-                "in its subgraph, " + "; ".join(fault.message for fault in scope.faults)
-            )
+            reasons = "; ".join(fault.message for fault in scope.faults)
+            raise TranslationError(f"in its subgraph, {reasons}")
         self.custom += scope.custom
         return [scope.value(entry) for entry in graph.heads]
 
@@ -281,7 +268,8 @@ class GraphTranslation:
     def _find_type(self, entry: Entry) -> tuple[Shape, str | None]:
         shapes, types = self.inference.shapes[entry.node], self.inference.types[entry.node]
         shape = shapes[entry.index] if entry.index < len(shapes) else None
-        return shape, types[entry.index] if entry.index < len(types) else None
+        dtype = types[entry.index] if entry.index < len(types) else None
+        return shape, dtype
 
     def _refuse(self, node: Node, *messages: str, reason: str = "") -> None:
         """Note why a node cannot be exported. Its outputs get names, so that its consumers are checked, too."""
@@ -309,9 +297,10 @@ class _Work(GraphTranslation):
             node: names.take(node.name) for node in inference.nodes if node.is_variable
         }
         self.inputs: list[Node] = []
-        self.widened = {
-            (e.node, e.index) for e in part.heads if keep_io and self.value(e).dtype == "float16"
-        }
+        self.widened: set[tuple[Node, int]] = set()
+        for head in part.heads if keep_io else ():
+            if self.value(head).dtype == "float16":
+                self.widened.add((head.node, head.index))
         for node, name in self.variables.items():
             self.values[node, 0] = name
             if node in tensors:
@@ -321,9 +310,9 @@ class _Work(GraphTranslation):
                     self.values[node, 0] = self.writer.convert(name, "bfloat16", "float32")
             else:
                 value = self.value(Entry(node, 0))
-                dtype = target.input_dtypes.get(
-                    node.name, "float32" if keep_io and value.dtype == "float16" else value.dtype
-                )
+                is_widened = keep_io and value.dtype == "float16"
+                outside = "float32" if is_widened else value.dtype
+                dtype = target.input_dtypes.get(node.name, outside)
                 self.inputs.append(self.writer.scope.define(make_input(name, dtype, value.shape)))
                 if dtype != value.dtype:
                     self.values[node, 0] = self.writer.convert(name, dtype, value.dtype)
@@ -336,18 +325,15 @@ class _Work(GraphTranslation):
         """Return the graph, the changed names, and unused variables."""
         outputs, renamed = self._heads()
         needed = set(post_order(entry.node for entry, _, _ in outputs))
-        nodes = [
-            node
-            for node in (*self.inputs, *self.writer.initializers, *self.writer.nodes)
-            if node in needed
-        ]
+        nodes = (*self.inputs, *self.writer.initializers, *self.writer.nodes)
+        kept = [node for node in nodes if node in needed]
         dropped = []
         for node, name in self.variables.items():
             if self.writer.scope.find(name).node not in needed:
                 dropped.append(node.name)
             elif name != node.name:
                 renamed.append((node.name, name))
-        return Graph(*declare_outputs(nodes, outputs)), renamed, dropped
+        return Graph(*declare_outputs(kept, outputs)), renamed, dropped
 
     def _heads(self) -> tuple[list[tuple[Entry, str, Dimensions]], list[tuple[str, str]]]:
         outputs: dict[str, tuple[Entry, str, Dimensions]] = {}
@@ -370,7 +356,7 @@ class _Work(GraphTranslation):
 
 def _find_used_outputs(nodes: Sequence[Node], heads: Sequence[Entry]) -> dict[Node, frozenset[int]]:
     used: dict[Node, set[int]] = {node: set() for node in nodes}
-    for entry in (*heads, *(entry for node in nodes for entry in node.inputs)):
+    for entry in chain(heads, *(node.inputs for node in nodes)):
         used[entry.node].add(entry.index)
     return {node: frozenset(indices) for node, indices in used.items()}
 
@@ -385,30 +371,27 @@ def add_hint(part: Graph, refused: Collection[Node], faults: Sequence[Fault]) ->
     """
     before, targets = _count_before(part, refused)
     behind, cuts = _count_behind(part, refused)
-    if not faults or not (before or behind):
+    largest = max(before, behind)
+    if not faults or not largest:
         return list(faults)
-    if before >= behind:
-        settings = f"targets={targets[:_NAMED]}"
-    else:
+    settings = f"targets={targets[:_NAMED]}"
+    if before < behind:
         settings = f"cuts={cuts[:_NAMED]}, targets={[output_name(head) for head in part.heads]}"
-    hint = f"{max(before, behind)} operators can be exported: `gs.extract(GRAPH, {settings})`"
+    hint = f"{largest} operators can be exported: `gs.extract(GRAPH, {settings})`"
     return [*faults[:-1], msgspec.structs.replace(faults[-1], hint=hint)]
 
 
 def _count_before(part: Graph, refused: Collection[Node]) -> tuple[int, list[str]]:
     """Count the operators before refused nodes; return the last outputs, too."""
-    spoiled = set(refused)
     nodes = post_order(entry.node for entry in part.heads)
-    for node in nodes:
-        if any(entry.node in spoiled for entry in node.inputs):
-            spoiled.add(node)
-    ends = [entry for node in nodes if node in spoiled for entry in node.inputs] + list(part.heads)
-    targets = dict.fromkeys(
-        output_name(entry)
-        for entry in ends
-        if entry.node not in spoiled and not entry.node.is_variable
-    )
-    return sum(1 for node in nodes if node not in spoiled and not node.is_variable), list(targets)
+    spoiled = find_dependents(nodes, refused)
+    exportable = {node for node in nodes if node not in spoiled and not node.is_variable}
+    ends = [entry for node in nodes if node in spoiled for entry in node.inputs]
+    targets: dict[str, None] = {}
+    for entry in (*ends, *part.heads):
+        if entry.node in exportable:
+            targets[output_name(entry)] = None
+    return len(exportable), list(targets)
 
 
 def _count_behind(part: Graph, refused: Collection[Node]) -> tuple[int, list[str]]:

@@ -181,6 +181,12 @@ def list_operands(node: Node) -> list[Entry | None]:
     ]
 
 
+def find_operand(node: Node, place: int) -> Entry | None:
+    """Return a node's own input by its position in the file; None for an absent one."""
+    operands = list_operands(node)
+    return operands[place] if place < len(operands) else None
+
+
 def list_output_names(node: Node) -> tuple[str, ...]:
     """Return the names of a node's outputs; a variable is its own output."""
     return node.details.outputs if node.op else (node.name,)

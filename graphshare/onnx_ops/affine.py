@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from graphshare.formats.onnx.constants import read_value
 from graphshare.formats.onnx.values import StoredValue
-from graphshare.ir.affine import AffineStep, FindConstant, read_arithmetic
+from graphshare.ir.affine import AffineStep, Constant, FindConstant, read_arithmetic
 from graphshare.ir.graph import Node
 from graphshare.ir.terms import NormalForm
 from graphshare.onnx_ops.operators import find_meaning
@@ -28,13 +28,8 @@ class _Operator:
         operands: Sequence[int | None],
         find: FindConstant,
     ) -> None:
-        self.form, self.opset, self.node, self.operands, self.find = (
-            form,
-            opset,
-            node,
-            operands,
-            find,
-        )
+        self.form, self.opset, self.find = form, opset, find
+        self.node, self.operands = node, operands
 
     def read_number(self, name: str, default: float) -> float:
         value = self.node.details.values.get(name)
@@ -57,17 +52,13 @@ def _read_conv(operator: _Operator) -> AffineStep | None:
     node, operands = operator.node, operator.operands
     stated, bias = operator.find(1), operator.find(2)
     source = operands[0]
-    if (
-        stated is None
-        or len(stated.shape) < _LEAST_AXES
-        or source is None
-        or (bias is None and len(operands) > 2)
-    ):
+    if stated is None or len(stated.shape) < _LEAST_AXES or source is None:
         return None
-    is_transposed = node.op == "ConvTranspose"
-    weight = (
-        stated.put_outputs_first(int(operator.read_number("group", 1))) if is_transposed else stated
-    )
+    if bias is None and len(operands) > 2:
+        return None
+    weight: Constant | None = stated
+    if node.op == "ConvTranspose":
+        weight = stated.put_outputs_first(int(operator.read_number("group", 1)))
     if weight is None:
         return None
     unnamed = operator.form.table.number("weights", stated.shape)
@@ -86,11 +77,9 @@ def _read_matmul(operator: _Operator) -> AffineStep | None:
 
 def _read_gemm(operator: _Operator) -> AffineStep | None:
     weight, bias = operator.find(1), operator.find(2)
-    if (
-        weight is None
-        or operator.read_number("transA", 0)
-        or (bias is None and len(operator.operands) > 2)
-    ):
+    if weight is None or operator.read_number("transA", 0):
+        return None
+    if bias is None and len(operator.operands) > 2:
         return None
     alpha, beta = operator.read_number("alpha", 1), operator.read_number("beta", 1)
     out_axis = 0 if operator.read_number("transB", 0) else 1
@@ -111,27 +100,21 @@ def _read_gemm(operator: _Operator) -> AffineStep | None:
 def _read_norm(operator: _Operator) -> AffineStep | None:
     node = operator.node
     version, _ = find_meaning(node.op, operator.opset)
-    statistics = [operator.find(place) for place in (1, 2, 3, 4)]
-    if (
-        version < _FIRST_INFERENCE
-        or operator.read_number("training_mode", 0)
-        or len(node.details.outputs) > 1
-    ):
+    if version < _FIRST_INFERENCE or len(node.details.outputs) > 1:
         return None
-    gamma, beta, mean, variance = statistics
+    if operator.read_number("training_mode", 0):
+        return None
+    gamma, beta, mean, variance = map(operator.find, (1, 2, 3, 4))
     if gamma is None or beta is None or mean is None or variance is None:
         return None
-    return AffineStep(
-        0, norm=(gamma, beta, mean, variance), epsilon=operator.read_number("epsilon", 1e-5)
-    )
+    norm, epsilon = (gamma, beta, mean, variance), operator.read_number("epsilon", 1e-5)
+    return AffineStep(0, norm=norm, epsilon=epsilon)
 
 
 def _read_elementwise(operator: _Operator) -> AffineStep | None:
-    return (
-        read_arithmetic(operator.node.op, operator.find(0), operator.find(1))
-        if len(operator.operands) == 2
-        else None
-    )
+    if len(operator.operands) != 2:
+        return None
+    return read_arithmetic(operator.node.op, operator.find(0), operator.find(1))
 
 
 def _read_pool(operator: _Operator) -> AffineStep | None:

@@ -14,6 +14,7 @@ from graphshare.onnx_ops.free_axes import (
     Call,
     Edit,
     SizeRefusal,
+    expand_axis,
     fix,
     is_free,
     join,
@@ -35,9 +36,7 @@ def find_axes(call: Call) -> Outputs:
             call.refuse_batch(call.data, "has a condition that depends on the samples")
         raise SizeRefusal("has a body, and free sizes are not followed into bodies")
     if not (_makes_sizes(call) or any(operand.has_free_axis for operand in call.operands)):
-        return [
-            tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()
-        ]
+        return call.make_outputs(_fix_axes)
     rule = {"": _RULES, "com.microsoft": _FUSED}.get(node.details.domain, {}).get(node.op)
     if rule is None:
         raise SizeRefusal
@@ -49,6 +48,10 @@ def find_axes(call: Call) -> Outputs:
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
     _check_outputs(call, outputs)
     return outputs
+
+
+def _fix_axes(shape: Sequence[int]) -> Axes:
+    return tuple(map(fix, shape))
 
 
 def _check_outputs(call: Call, outputs: Outputs) -> None:
@@ -72,8 +75,13 @@ def _makes_sizes(call: Call) -> bool:
 def _broadcast(call: Call) -> Outputs:
     operands = [call.get_axes(place) for place in range(len(call.operands)) if call.has(place)]
     rank = max(map(len, operands))
-    rows = [((),) * (rank - len(axes)) + axes for axes in operands]
+    rows = [_pad_axes(axes, rank) for axes in operands]
     return [tuple(map(call.table.merge, zip(*rows, strict=True)))] * len(call.shapes)
+
+
+def _pad_axes(axes: Axes, rank: int) -> Axes:
+    """Return axes with as many of size 1 in front as broadcasting adds."""
+    return ((),) * (rank - len(axes)) + axes
 
 
 def _along(find: Callable[[Call], Iterable[int]]) -> Rule:
@@ -81,16 +89,11 @@ def _along(find: Callable[[Call], Iterable[int]]) -> Rule:
 
     def rule(call: Call) -> Outputs:
         data = call.data
-        call.refuse_batch(
-            [data[axis] for axis in find(call) if axis < len(data)], "works along the samples"
-        )
+        worked = [data[axis] for axis in find(call) if axis < len(data)]
+        call.refuse_batch(worked, "works along the samples")
         if any(operand.has_free_axis for operand in call.operands[1:]):
             raise SizeRefusal("has a parameter that depends on free sizes")
-        derive = call.table.derive
-        return [
-            None if shape is None else tuple(map(derive, data, shape))
-            for shape in call.list_shapes()
-        ]
+        return call.make_outputs(lambda shape: tuple(map(call.table.derive, data, shape)))
 
     return rule
 
@@ -108,13 +111,27 @@ def _one_axis(default: int) -> Callable[[Call], Iterable[int]]:
 
 
 def _softmax_axes(call: Call) -> Iterable[int]:
+    if call.version >= 13:
+        return (call.axis(-1),)
     # Before version 13 these operators normalized jointly over all axes from the given one on.
-    return (call.axis(-1),) if call.version >= 13 else range(call.axis(1), len(call.data))
+    return range(call.axis(1), len(call.data))
+
+
+def _last_axes(call: Call) -> Iterable[int]:
+    return range(call.axis(-1), len(call.data))
+
+
+def _sum_axes(call: Call) -> Iterable[int]:
+    rank = len(call.data)
+    return [axis % rank for axis in call.integers("", 1) or range(rank)]
 
 
 def _normalize(call: Call) -> Outputs:
     # training_mode came with version 14; before version 7 is_test was 0 unless stated.
-    if call.integer("training_mode") or (call.version < 7 and not call.integer("is_test")):
+    is_training = call.integer("training_mode")
+    if call.version < 7 and not is_training:
+        is_training = not call.integer("is_test")
+    if is_training:
         call.refuse_batch(call.data, "takes its statistics from the samples of a batch")
     return _along(_inner_axes)(call)
 
@@ -127,13 +144,12 @@ def _pool(call: Call) -> Outputs:
 
 def _pad(call: Call) -> Outputs:
     data = call.data
-    axes, pads = call.integers("", 3) or list(range(len(data))), call.some_integers("pads", 1)
-    # An element added in front and one removed at the end move samples. A pad may be computed.
-    padded = (
-        {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad != 0}
-        if pads
-        else range(len(data))
-    )
+    axes = call.integers("", 3) or list(range(len(data)))
+    pads = call.some_integers("pads", 1)
+    padded: Iterable[int] = range(len(data))
+    if pads:
+        # An element added in front and one removed at the end move samples. A pad may be computed.
+        padded = {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad != 0}
     call.refuse_batch([data[axis] for axis in padded], "changes the number of samples")
     return _along(_no_axis)(call)
 
@@ -163,24 +179,25 @@ def _quantize_sequence(call: Call) -> Outputs:
 
 def _reduce(call: Call) -> Outputs:
     data = call.data
-    axes: Iterable[int] | None = (
-        [call.axis()] if call.node.op.startswith("Arg") else call.integers("axes", 1)
-    )
-    if call.node.op.startswith("Global"):
-        axes = range(2, len(data))
-    everything = () if call.integer("noop_with_empty_axes") else range(len(data))
-    reduced = {axis % len(data) for axis in axes or everything}
+    reduced = _find_reduced(call)
     call.refuse_batch([data[axis] for axis in reduced], "reduces the samples of a batch")
-    keeps = call.integer("keepdims", 1)
-    return [
-        tuple(
-            [
-                () if n in reduced else axis
-                for n, axis in enumerate(data)
-                if keeps or n not in reduced
-            ]
-        )
-    ]
+    if call.integer("keepdims", 1):
+        return [tuple([() if n in reduced else axis for n, axis in enumerate(data)])]
+    return [tuple([axis for n, axis in enumerate(data) if n not in reduced])]
+
+
+def _find_reduced(call: Call) -> Collection[int]:
+    """Return the axes of a reduction; without stated ones all, or none."""
+    op, rank = call.node.op, len(call.data)
+    stated: Sequence[int] | None
+    if op.startswith("Arg"):
+        stated = [call.axis()]
+    elif op.startswith("Global"):
+        stated = range(2, rank)
+    else:
+        stated = call.integers("axes", 1)
+    unstated = () if call.integer("noop_with_empty_axes") else range(rank)
+    return {axis % rank for axis in stated or unstated}
 
 
 def _sum_products(
@@ -192,37 +209,40 @@ def _sum_products(
         for axis, letter in zip(axes, term, strict=True):
             letters.setdefault(letter, []).append(axis)
     kept = list(result)
-    for summed in (row for letter, row in letters.items() if letter not in kept):
+    for letter, summed in letters.items():
+        if letter in kept:
+            continue
         call.refuse_batch(summed, "sums over the samples of a batch")
-        if len(set(map(is_free, summed))) > 1 and call.table.is_new(join(*summed)):
-            raise SizeRefusal(
-                f"sums over a fixed size of {call.table.count(summed[0])} and a free size"
-            )
+        is_mixed = len(set(map(is_free, summed))) > 1
+        if is_mixed and call.table.is_new(join(*summed)):
+            size = call.table.count(summed[0])
+            raise SizeRefusal(f"sums over a fixed size of {size} and a free size")
     return tuple(call.table.merge(letters[letter]) for letter in kept)
 
 
 def _multiply(call: Call) -> Outputs:
-    a, b = call.data, call.get_axes(3 if call.node.op == "QLinearMatMul" else 1)
+    second = 3 if call.node.op == "QLinearMatMul" else 1
+    a, b = call.data, call.get_axes(second)
     # Batch dimensions are numbered from the right, as in broadcasting.
-    around = range(min(2 - len(a), 2 - len(b)), 0)
-    left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
-    right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
-    return [
-        _sum_products(
-            call,
-            [(a, left), (b, right)],
-            [*around, *left[-2:-1], *(right[-1:] if len(b) > 1 else ())],
-        )
-    ]
+    result: list[object] = [*range(min(2 - len(a), 2 - len(b)), 0)]
+    left: list[object] = ["k"]
+    right: list[object] = ["k"]
+    if len(a) > 1:
+        left = [*range(2 - len(a), 0), "i", "k"]
+        result.append("i")
+    if len(b) > 1:
+        right = [*range(2 - len(b), 0), "k", "j"]
+        result.append("j")
+    return [_sum_products(call, [(a, left), (b, right)], result)]
 
 
 def _multiply_matrices(call: Call) -> Outputs:
-    left, right = (
-        ("ki" if call.integer("transA") else "ik"),
-        ("jk" if call.integer("transB") else "kj"),
-    )
+    left = "ki" if call.integer("transA") else "ik"
+    right = "jk" if call.integer("transB") else "kj"
     product = _sum_products(call, [(call.data, left), (call.get_axes(1), right)], "ij")
-    added = ((), (), *call.get_axes(2))[-2:] if call.has(2) else ((), ())
+    added: Axes = ((), ())
+    if call.has(2):
+        added = (*added, *call.get_axes(2))[-2:]
     return [tuple(map(call.table.merge, zip(product, added, strict=True)))]
 
 
@@ -235,9 +255,8 @@ def _sum_by_letters(call: Call) -> Outputs:
 
 
 def _transpose(call: Call) -> Outputs:
-    return [
-        tuple(call.data[axis] for axis in call.integers("perm") or reversed(range(len(call.data))))
-    ]
+    order = call.integers("perm") or reversed(range(len(call.data)))
+    return [tuple(call.data[axis] for axis in order)]
 
 
 def _flatten(call: Call) -> Outputs:
@@ -246,23 +265,23 @@ def _flatten(call: Call) -> Outputs:
 
 
 def _squeeze(call: Call) -> Outputs:
+    data = call.data
     stated = call.integers("axes", 1)
-    is_one = [call.table.count(axis) == 1 for axis in call.data]
-    taken = (
-        [n for n, one in enumerate(is_one) if one]
-        if stated is None
-        else [n % len(is_one) for n in stated]
-    )
-    if any(is_free(call.data[axis]) for axis in taken):
+    if stated is None:
+        taken = [number for number, axis in enumerate(data) if call.table.count(axis) == 1]
+    else:
+        taken = [number % len(data) for number in stated]
+    if any(is_free(data[number]) for number in taken):
         raise SizeRefusal("removes an axis whose size is free")
-    return [tuple(axis for number, axis in enumerate(call.data) if number not in taken)]
+    return [tuple(axis for number, axis in enumerate(data) if number not in taken)]
 
 
 def _unsqueeze(call: Call) -> Outputs:
     rank = len(call.shape())
-    added, rest = {axis % rank for axis in call.integers("axes", 1) or ()}, iter(call.data)
+    added = {axis % rank for axis in call.integers("axes", 1) or ()}
     if rank - len(added) != len(call.data):
         raise SizeRefusal("has axes that are not stated")
+    rest = iter(call.data)
     return [tuple([() if number in added else next(rest) for number in range(rank)])]
 
 
@@ -272,16 +291,16 @@ def _reshape(call: Call) -> Outputs:
         raise SizeRefusal("uses values of samples as sizes")
     # A 0 copies the input's size, unless allowzero makes it a size.
     copied = () if call.integer("allowzero") else call.data
-    kept = {
-        place for place, (axis, own) in enumerate(zip(target, copied, strict=False)) if axis == own
-    }
+    both = enumerate(zip(target, copied, strict=False))
+    kept = [place for place, (axis, own) in both if axis == own]
     if _makes_target(call, target, kept):
         return [target]
     if not call.has(1):
         raise SizeRefusal("states its sizes as an attribute")
-    wanted = [
-        (0,) if place in kept and is_free(axis) else axis for place, axis in enumerate(target)
-    ]
+    wanted = list(target)
+    for place in kept:
+        if is_free(target[place]):
+            wanted[place] = (0,)
     # -1 can be used once: for the axis that takes most operators to compute.
     longest = max(wanted, key=lambda axis: len(list_names(axis)), default=())
     if is_free(longest):
@@ -295,23 +314,24 @@ def _makes_target(call: Call, target: Axes, kept: Collection[int]) -> bool:
     sizes = call.get_operand(1)
     if sizes.row is None:
         return sizes.depends and not any(map(call.table.is_new, target))
-    stated = enumerate(zip(sizes.row, target, strict=False))
-    return all(
-        size in (axis, (-1,)) or (size == (0,) and place in kept) for place, (size, axis) in stated
-    )
+    for place, (size, axis) in enumerate(zip(sizes.row, target, strict=False)):
+        is_copied = size == (0,) and place in kept
+        if not is_copied and size not in (axis, (-1,)):
+            return False
+    return True
 
 
 def _expand(call: Call) -> Outputs:
     row = call.operands[1].row
-    sizes = row if row is not None else tuple(map(fix, call.shape()))
+    sizes = _fix_axes(call.shape()) if row is None else row
     rank = max(len(call.data), len(sizes))
-    data, wanted = (((),) * (rank - len(axes)) + axes for axes in (call.data, sizes))
-    count = call.table.count
-    # A 1 leaves a free axis unchanged; the file's size would fix it.
-    fitted = [
-        () if is_free(axis) and not is_free(size) and count(size) == count(axis) else size
-        for axis, size in zip(data, wanted, strict=True)
-    ]
+    data, wanted = _pad_axes(call.data, rank), _pad_axes(sizes, rank)
+    fitted: list[Axis] = []
+    for axis, size in zip(data, wanted, strict=True):
+        # A 1 leaves a free axis unchanged; the file's size would fix it.
+        would_fix = is_free(axis) and not is_free(size)
+        is_equal = call.table.count(size) == call.table.count(axis)
+        fitted.append(() if would_fix and is_equal else size)
     if row is not None and tuple(fitted[rank - len(row) :]) != row:
         call.edits[1] = Edit(tuple(fitted))
     return [tuple(map(call.table.merge, zip(data, fitted, strict=True)))]
@@ -330,7 +350,7 @@ def _fill(call: Call) -> Outputs:
         start, end, step = (operand.row for operand in call.operands)
         row = end if (start, step) == (((0,),), ((),)) else None
     # A model that does not follow this fails in the proof
-    return [tuple(map(fix, call.shape())) if row is None else row]
+    return [_fix_axes(call.shape()) if row is None else row]
 
 
 def _concat(call: Call) -> Outputs:
@@ -339,9 +359,8 @@ def _concat(call: Call) -> Outputs:
     call.refuse_batch(along, "joins values along the samples")
     common = call.align(axis)
     # The sum is a new size, derived from the operand with the most free sizes.
-    common[axis] = call.table.derive(
-        max(along, key=lambda each: len(list_names(each))), call.shape()[axis]
-    )
+    freest = max(along, key=lambda each: len(list_names(each)))
+    common[axis] = call.table.derive(freest, call.shape()[axis])
     return [tuple(common)]
 
 
@@ -359,9 +378,8 @@ def _slice(call: Call) -> Outputs:
     axes = call.integers("axes", 3) or list(range(len(starts or ())))
     steps = call.integers("steps", 4) or [1] * len(axes)
     if starts is None or ends is None:
-        call.refuse_batch(
-            [data[axis] for axis in axes] or data, "has a start or end that is not stated"
-        )
+        sliced = [data[axis] for axis in axes] or data
+        call.refuse_batch(sliced, "has a start or end that is not stated")
         is_head = (starts, steps) == ([0] * len(axes), [1] * len(axes))
         return [_cut(call, axes)] if is_head else _along(_no_axis)(call)
     moved = list(ends)
@@ -387,16 +405,11 @@ def _move_end(call: Call, axis: Axis, start: int, end: int, step: int) -> int:
 
 def _cut(call: Call, axes: Sequence[int]) -> Axes:
     """Return the axes of the first part of a value, such as a table; a row states its length."""
-    row = call.get_operand(2).row
-    cut = [
-        call.table.derive(axis, size) for axis, size in zip(call.data, call.shape(), strict=True)
-    ]
-    for place, axis in zip(axes, row or (), strict=False):
-        if (
-            not is_free(call.data[place])
-            and is_free(axis)
-            and call.table.count(axis) == call.shape()[place]
-        ):
+    data, shape, table = call.data, call.shape(), call.table
+    cut = [table.derive(axis, size) for axis, size in zip(data, shape, strict=True)]
+    for place, axis in zip(axes, call.get_operand(2).row or (), strict=False):
+        becomes_free = not is_free(data[place]) and is_free(axis)
+        if becomes_free and table.count(axis) == shape[place]:
             cut[place] = axis
     return tuple(cut)
 
@@ -409,12 +422,11 @@ def _gather(call: Call) -> Outputs:
 
 def _gather_elements(call: Call) -> Outputs:
     axis = call.axis()
-    call.refuse_batch(
-        [call.get_axes(place)[axis] for place in range(len(call.operands))],
-        "selects samples by index",
-    )
+    along = [call.get_axes(place)[axis] for place in range(len(call.operands))]
+    call.refuse_batch(along, "selects samples by index")
     common = call.align(axis)
-    common[axis] = call.get_axes(1 if call.node.op == "GatherElements" else 0)[axis]
+    indices = 1 if call.node.op == "GatherElements" else 0
+    common[axis] = call.get_axes(indices)[axis]
     return [tuple(common)]
 
 
@@ -426,10 +438,13 @@ def _resize(call: Call) -> Outputs:
     target = []
     for axis, size in zip(data, call.shape(), strict=True):
         times, rest = divmod(size, call.table.count(axis))
+        if not is_free(axis):
+            target.append(fix(size))
+            continue
         # Only a whole multiple of a free size can be computed from it.
-        if is_free(axis) and rest:
+        if rest:
             raise SizeRefusal(f"has a fixed size of {size} on an axis whose size is free")
-        target.append(join(axis, fix(times)) if is_free(axis) else fix(size))
+        target.append(join(axis, fix(times)))
     stated = [target[axis] for axis in call.integers("axes") or range(len(data))]
     if any(map(is_free, stated)):
         call.edits[3] = Edit(tuple(stated))
@@ -449,16 +464,18 @@ def _recur(call: Call) -> Outputs:
     direction, hidden = (call.get_axes(2)[number] for number in (0, 2))
     for place, number, rank in ((4, 0, 1), (5, at, 3), (6, at, 3)):
         axes = call.get_axes(place) if call.has(place) else ()
-        if axes and axes[number] != batch:
-            if axes[number] or call.table.has_batch(axes):
-                raise SizeRefusal("has different samples in its states and its sequence")
-            call.edits[place] = Edit(
-                tuple([batch if each == number else () for each in range(rank)]), expands=True
-            )
-    state = (direction, batch, hidden) if at else (batch, direction, hidden)
-    return [(sequence, *state) if at else (batch, sequence, direction, hidden), state, state][
-        : len(call.shapes)
-    ]
+        if not axes or axes[number] == batch:
+            continue
+        if axes[number] or call.table.has_batch(axes):
+            raise SizeRefusal("has different samples in its states and its sequence")
+        call.edits[place] = expand_axis(number, batch, rank)
+    if at:
+        state: Axes = (direction, batch, hidden)
+        states: Axes = (sequence, *state)
+    else:
+        state = (batch, direction, hidden)
+        states = (batch, sequence, direction, hidden)
+    return [states, state, state][: len(call.shapes)]
 
 
 _ELEMENTWISE = """
@@ -498,20 +515,13 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("GatherElements", "ScatterElements"), _gather_elements),
     **dict.fromkeys(("ConstantOfShape", "Range"), _fill),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _along(_softmax_axes)),
-    **dict.fromkeys(
-        ("LayerNormalization", "RMSNormalization"),
-        _along(lambda call: range(call.axis(-1), len(call.data))),
-    ),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _along(_last_axes)),
     **dict.fromkeys(("LpNormalization", "TopK"), _along(_one_axis(-1))),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _along(_no_axis)),
     **{op: partial(find_by_sample, rule) for op, rule in BY_SAMPLE.items()},
     "BatchNormalization": _normalize,
     "Concat": _concat,
-    "CumSum": _along(
-        lambda call: [
-            axis % len(call.data) for axis in call.integers("", 1) or range(len(call.data))
-        ]
-    ),
+    "CumSum": _along(_sum_axes),
     "DynamicQuantizeLinear": _quantize,
     "Einsum": _sum_by_letters,
     "Expand": _expand,

@@ -18,7 +18,7 @@ from graphshare.formats.onnx.constants import read_value
 from graphshare.formats.onnx.values import StoredValue
 from graphshare.ir.graph import EMPTY, Node
 from graphshare.ir.onnx import Attributes, Tensor
-from graphshare.ir.walk import list_operands
+from graphshare.ir.walk import find_operand
 
 FUSED = "com.microsoft"
 """The namespace of the fused operators."""
@@ -72,26 +72,30 @@ def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Defini
     if rule is None or not outputs or not outputs[0]:
         return None
     fused = _Fused(node, opset)
-    steps = (None if None in fused.values.values() else rule(fused)) or []
-    unknown = {place for place, name in enumerate(outputs) if name and place} - {
-        step.place for step in steps
-    }
-    has_others = not has_numbers and any(step.op == "Constant" for step in steps)
-    return None if unknown or has_others or not steps else steps
+    if None in fused.values.values():  # an attribute that is not a number, a text or a short list
+        return None
+    steps = rule(fused)
+    if not steps:
+        return None
+    has_constants = any(step.op == "Constant" for step in steps)
+    if has_constants and not has_numbers:
+        return None
+    defined = {0, *(step.place for step in steps)}
+    used = {place for place, name in enumerate(outputs) if name}
+    return steps if used <= defined else None
 
 
 class _Fused:
     def __init__(self, node: Node, opset: int) -> None:
-        self.opset, values = opset, node.details.values
+        self.opset, self._node = opset, node
         self.values = {
             name: read_value(value.content)
-            for name, value in values.items()
+            for name, value in node.details.values.items()
             if isinstance(value, StoredValue)
         }
-        self._operands = list_operands(node)
 
     def has(self, place: int) -> bool:
-        return place < len(self._operands) and self._operands[place] is not None
+        return find_operand(self._node, place) is not None
 
     def number(self, name: str, default: float) -> float:
         value = self.values.get(name, default)
@@ -103,13 +107,12 @@ class _Fused:
         return self.number("axis", -1) == -1 and self.number("stash_type", 1) == 1
 
     def activate(self, name: str) -> list[DefinitionStep] | None:
-        activation = self.values.get("activation")
-        names, numbers = _ACTIVATIONS.get(str(activation)), self.values.get("activation_params", ())
+        activation = str(self.values.get("activation"))
+        names, numbers = _ACTIVATIONS.get(activation), self.values.get("activation_params", ())
         if names is None or not isinstance(numbers, tuple) or len(numbers) != len(names):
             return None
-        return [
-            DefinitionStep(str(activation), (name,), values=dict(zip(names, numbers, strict=True)))
-        ]
+        values = dict(zip(names, numbers, strict=True))
+        return [DefinitionStep(activation, (name,), values=values)]
 
 
 def _define_layer(op: str, names: Sequence[str], fused: _Fused) -> list[DefinitionStep] | None:
@@ -189,34 +192,24 @@ def _define_layer_norm(fused: _Fused) -> list[DefinitionStep] | None:
         DefinitionStep("Sub", (0, "mean"), "distance"),
         *_list_scaling(fused, "distance", 1, 1e-5),
     ]
-    return (
-        [*steps[:-1], replace(steps[-1], output="scaled"), DefinitionStep("Add", ("scaled", 2))]
-        if fused.has(2)
-        else steps
-    )
+    if fused.has(2):
+        steps[-1] = replace(steps[-1], output="scaled")
+        steps.append(DefinitionStep("Add", ("scaled", 2)))
+    return steps
 
 
 def _define_simplified_norm(fused: _Fused) -> list[DefinitionStep] | None:
-    return (
-        [*_choose_axes(fused)[0], *_list_scaling(fused, 0, 1, 1e-5)]
-        if fused.is_plain_norm
-        else None
-    )
+    if not fused.is_plain_norm:
+        return None
+    return [*_choose_axes(fused)[0], *_list_scaling(fused, 0, 1, 1e-5)]
 
 
 def _choose_axes(fused: _Fused) -> tuple[list[DefinitionStep], tuple[Input, ...], Attributes]:
     """Return the last axis as a constant and an operand or, in older sets, as attributes."""
     if fused.opset < _AXES_AS_INPUT:
         return [], (), {"axes": (-1,)}
-    return (
-        [
-            DefinitionStep(
-                "Constant", (), "axes", {"value": Tensor("int64", (1,), struct.pack("<q", -1))}
-            )
-        ],
-        ("axes",),
-        {},
-    )
+    last = Tensor("int64", (1,), struct.pack("<q", -1))
+    return [DefinitionStep("Constant", (), "axes", {"value": last})], ("axes",), {}
 
 
 def _list_scaling(
@@ -236,9 +229,8 @@ def _list_scaling(
 
 def _make_number(name: str, value: float) -> DefinitionStep:
     """Return a float32 constant."""
-    return DefinitionStep(
-        "Constant", (), name, {"value": Tensor("float32", (), struct.pack("<f", value))}
-    )
+    number = Tensor("float32", (), struct.pack("<f", value))
+    return DefinitionStep("Constant", (), name, {"value": number})
 
 
 _DEFINITIONS: Mapping[tuple[str, str], Callable[[_Fused], list[DefinitionStep] | None]] = {

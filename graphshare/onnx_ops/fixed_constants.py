@@ -7,14 +7,14 @@ on the free size, and equals that size, its last index, or a part or product of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import isclose, prod
 
 from graphshare.formats.onnx.facts import read_constant
 from graphshare.formats.onnx.protobuf import WireError
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.walk import find_dependents, list_operands
-from graphshare.onnx_ops.free_axes import Axes, is_free
+from graphshare.ir.walk import find_dependents, find_operand, list_operands, post_order
+from graphshare.onnx_ops.free_axes import Axes, Axis, is_free
 from graphshare.onnx_ops.integer_inputs import read_numbers
 from graphshare.onnx_ops.joined_constants import JoinedConstant, find_joined_constants
 
@@ -52,11 +52,11 @@ class FixedConstants:
         computed: Mapping[Place, Sequence[int]],
     ) -> None:
         self._nodes, self._axes, self._shapes, self._computed = nodes, axes, shapes, computed
-        self._sizes = {
-            number: name for name, number in reversed([*sizes.items()]) if number >= _LEAST
-        }
-        numbers = [number for number in sizes.values() if number >= _LEAST]
-        self._products = [a * b for place, a in enumerate(numbers) for b in numbers[place + 1 :]]
+        large = {name: number for name, number in sizes.items() if number >= _LEAST}
+        # Of sizes with the same number the first one is named.
+        self._sizes = {number: name for name, number in reversed(large.items())}
+        self._numbers: dict[Axis, int] = {(name,): number for number, name in self._sizes.items()}
+        self._products = [a * b for a, b in combinations(large.values(), 2)]
         self._listed: set[Node] = set()
         self._dependent = find_dependents(nodes, inputs)
         self._joined: dict[Node, list[JoinedConstant]] = {}
@@ -65,88 +65,77 @@ class FixedConstants:
 
     def list_notes(self) -> list[str]:
         """Return a note on each constant, with its node."""
-        return [
-            f"{node.op} {node.details.label or node.name!r}: {text}: it may come from the fixed "
-            f"size, so check it or compare "
-            "with `witness`"
-            for node in self._nodes
-            for text in self._find(node)
-        ]
+        notes = []
+        hint = "it may come from the fixed size, so check it or compare with `witness`"
+        for node in self._nodes:
+            name = node.details.label or node.name
+            notes += [f"{node.op} {name!r}: {text}: {hint}" for text in self._find(node)]
+        return notes
 
     def _find(self, node: Node) -> Iterator[str]:
-        operands = list_operands(node)
         if node in self._dependent:
             if node.op in _POOLS:
-                yield from self._find_kernel(node, operands)
-            if node.op in ("Gather", "Slice", "TopK"):
-                yield from self._find_ends(node, operands)
+                yield from self._find_kernel(node)
+            elif node.op in ("Gather", "Slice", "TopK"):
+                yield from self._find_ends(node)
             elif node.op == "Pad":
-                yield from self._find_pads(operands)
+                yield from self._find_pads(node)
             elif node.op in _NUMBERS:
-                for entry in self._list_constants(operands):
+                for entry in self._list_constants(list_operands(node)):
                     yield from self._match_scalar(entry)
         if node.op in _PLACES:
-            for entry in self._list_constants(operands[:1] if node.op == "Expand" else operands):
-                yield from self._match_places(entry, is_index=node.op in ("Cast", "Gather"))
+            operands = list_operands(node)
+            candidates = operands[:1] if node.op == "Expand" else operands
+            is_index = node.op in ("Cast", "Gather")
+            for entry in self._list_constants(candidates):
+                yield from self._match_places(entry, is_index=is_index)
         for each in self._joined.get(node, ()):
             yield from self._match_joined(each)
 
     def _match_joined(self, joined: JoinedConstant) -> Iterator[str]:
         """Yield a constant with different numbers for positions joined to a free size, once."""
-        origins = self._list_origins(joined.entry)
+        origins = post_order([joined.entry.node])
         if self._listed.isdisjoint(origins) and self._has_rows(joined):
             self._listed.update(origins)
             name = "a size" if joined.size.startswith("size ") else f"the size {joined.size}"
             yield f"its constant has numbers for each place that is joined to {name}"
 
-    def _list_origins(self, entry: Entry) -> set[Node]:
-        origins, left = set[Node](), [entry.node]
-        while left:
-            node = left.pop()
-            if node not in origins:
-                origins.add(node)
-                left += [each.node for each in node.inputs]
-        return origins
-
     def _has_rows(self, joined: JoinedConstant) -> bool:
         """Return whether the numbers at the positions differ, or are not read."""
-        node = _find_origin(joined.entry)
-        shape, values = (
-            self._shapes[joined.entry.node, joined.entry.index],
-            self._read(joined.entry),
-        )
-        if not values or node is not joined.entry.node or shape[joined.axis] == 1:
+        entry = joined.entry
+        shape, values = self._shapes[entry.node, entry.index], self._read(entry)
+        count = shape[joined.axis]
+        if not values or _find_origin(entry) is not entry.node or count == 1:
             return True
         inner = prod(shape[joined.axis + 1 :])
         rows = [values[start : start + inner] for start in range(0, len(values), inner)]
-        count = shape[joined.axis]
-        return any(rows[number] != rows[number - number % count] for number in range(len(rows)))
+        return any(row != rows[number - number % count] for number, row in enumerate(rows))
 
     def _list_constants(self, operands: Sequence[Entry | None]) -> list[Entry]:
-        return [
-            entry for entry in operands if entry is not None and entry.node not in self._dependent
-        ]
+        return [entry for entry in filter(None, operands) if entry.node not in self._dependent]
 
-    def _list_axes(self, entry: Entry | None) -> Axes:
+    def _list_axes(self, node: Node) -> Axes:
+        """Return the axes of the first operand; none if they do not depend on free sizes."""
+        entry = find_operand(node, 0)
         return () if entry is None else self._axes.get((entry.node, entry.index), ())
 
-    def _find_kernel(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
+    def _find_kernel(self, node: Node) -> Iterator[str]:
         """Yield a window as large as its axis: a mean over all positions of one size."""
         kernel = _parse_numbers(node.attrs.get("kernel_shape", ""))
-        for axis, size in zip(self._list_axes(operands[0])[2:], kernel, strict=False):
+        for axis, size in zip(self._list_axes(node)[2:], kernel, strict=False):
             if is_free(axis) and size in self._sizes:
                 yield f"its window of {size:g} is {self._name(int(size))}"
                 return
 
-    def _find_ends(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
+    def _find_ends(self, node: Node) -> Iterator[str]:
         """Yield an index, start, end or count that is its axis's size or last position."""
-        axes = self._list_axes(operands[0])
+        axes = self._list_axes(node)
         if not any(map(is_free, axes)):
             return
         # A Slice or TopK has its own output size: the number that it states.
         own = set(self._axes.get((node, 0), ())) - set(axes)
         for place in (1, 2) if node.op == "Slice" else (1,):
-            for number in dict.fromkeys(self._read_integers(operands, place)):
+            for number in dict.fromkeys(self._read_integers(node, place)):
                 if number in self._sizes and (self._sizes[number],) not in own:
                     yield f"{number} is {self._name(number)}"
                 elif -number in self._sizes and node.op == "Slice":
@@ -156,19 +145,22 @@ class FixedConstants:
                 elif 2 * number in self._sizes and node.op != "Gather":
                     yield f"{number} is half of {self._name(2 * number)}"
 
-    def _find_pads(self, operands: Sequence[Entry | None]) -> Iterator[str]:
+    def _find_pads(self, node: Node) -> Iterator[str]:
         """Yield a Pad at the end to a multiple: it fits only the fixed size."""
-        axes, pads = self._list_axes(operands[0]), self._read_integers(operands, 1)
-        places = self._read_integers(operands, 3) or range(len(axes))
+        axes, pads = self._list_axes(node), self._read_integers(node, 1)
+        places = self._read_integers(node, 3) or range(len(axes))
         for place, before, after in zip(places, pads, pads[len(places) :], strict=False):
-            padded = axes[place] if -len(axes) <= place < len(axes) else ()
-            size = next((size for size, name in self._sizes.items() if padded == (name,)), 0)
-            step = next((step for step in _STEPS if step > after), 0)
-            if size and step and not before and after > 0 and not (size + after) % step:
+            if before or after <= 0 or not -len(axes) <= place < len(axes):
+                continue
+            size = self._numbers.get(axes[place])
+            step = next((step for step in _STEPS if step > after), None)
+            if size is None or step is None:
+                continue
+            if (size + after) % step == 0:
                 yield f"{after} fills up {self._name(size)} to a multiple of {step}"
 
-    def _read_integers(self, operands: Sequence[Entry | None], place: int) -> Sequence[int]:
-        entry = operands[place] if place < len(operands) else None
+    def _read_integers(self, node: Node, place: int) -> Sequence[int]:
+        entry = find_operand(node, place)
         if entry is None:
             return ()
         return self._computed.get((entry.node, entry.index)) or read_numbers(entry) or ()
@@ -179,35 +171,39 @@ class FixedConstants:
             return
         (value,) = values
         for product in self._products:
-            if any(isclose(value, number, rel_tol=1e-6) for number in (product, 1 / product)):
+            if _is_close(value, product) or _is_close(value, 1 / product):
                 yield f"{value:g} follows from {product}, the product of two sizes"
                 return
         for size in self._sizes:
             for text, number in _list_forms(size):
-                if isclose(value, number, rel_tol=1e-6):
+                if _is_close(value, number):
                     yield f"{value:g} is {text.format(self._name(size))}"
                     return
 
     def _match_places(self, entry: Entry, *, is_index: bool) -> Iterator[str]:
         """Yield numbers that count on from a size: positions after such a past, or an index."""
         values, origin = self._read(entry), _find_origin(entry)
+        if not values or values[0] not in self._sizes:
+            return
+        is_lone = len(values) == 1 and not is_index
         counts_on = all(later - earlier == 1 for earlier, later in pairwise(values))
-        if values and counts_on and values[0] in self._sizes and (len(values) > 1 or is_index):
-            if origin in self._listed:  # by an earlier operator
-                return
-            self._listed.add(origin)
-            listed = ", ".join(f"{value:g}" for value in values[:3]) + (
-                "..." if len(values) > 3 else ""
-            )
-            yield f"{listed} counts on from {self._name(int(values[0]))}"
+        if is_lone or not counts_on:
+            return
+        if origin in self._listed:  # by an earlier operator
+            return
+        self._listed.add(origin)
+        listed = ", ".join(f"{value:g}" for value in values[:3])
+        if len(values) > 3:
+            listed += "..."
+        yield f"{listed} counts on from {self._name(int(values[0]))}"
 
     def _read(self, entry: Entry) -> list[float]:
         node = _find_origin(entry)
         if node.op not in ("", "Constant"):
             return []
-        stated = [node.attrs[name] for name in _STATED if node.op and name in node.attrs]
-        if stated:
-            return _parse_numbers(stated[0])
+        for name in _STATED if node.op else ():
+            if name in node.attrs:
+                return _parse_numbers(node.attrs[name])
         try:
             _, _, numbers = read_constant(node, _LARGEST)
         except WireError:  # onnxruntime reports the fault
@@ -215,19 +211,21 @@ class FixedConstants:
         return [float(number) for number in numbers or () if not isinstance(number, bytes)]
 
     def _name(self, size: int) -> str:
-        return (
-            f"the size {self._sizes[size]}"
-            if not self._sizes[size].startswith("size ")
-            else f"a size, {size},"
-        )
+        name = self._sizes[size]
+        if name.startswith("size "):
+            return f"a size, {size},"
+        return f"the size {name}"
+
+
+def _is_close(value: float, number: float) -> bool:
+    return isclose(value, number, rel_tol=1e-6)
 
 
 def _parse_numbers(text: str) -> list[float]:
     """Return the numbers in an attribute's text; a faulty file may have something else."""
+    numbers = text.strip("[]").split(", ")
     try:
-        return [
-            float(number) for number in text.strip("[]").split(", ") if number not in ("", "...")
-        ]
+        return [float(number) for number in numbers if number not in ("", "...")]
     except ValueError:
         return []
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from math import prod
 
 import msgspec
 
 from graphshare.ir.graph import Node
-from graphshare.ir.walk import list_operands
+from graphshare.ir.walk import find_operand
 
 Axis = tuple[int | str, ...]
 Axes = tuple[Axis, ...]
@@ -48,7 +49,7 @@ def multiply_numbers(axis: Axis) -> int:
 def join(*axes: Axis) -> Axis:
     """Return one axis for several, the outermost first."""
     factors: list[int | str] = []
-    for factor in (factor for axis in axes for factor in axis):
+    for factor in chain.from_iterable(axes):
         if factors and isinstance(factor, int) and isinstance(last := factors[-1], int):
             factors[-1] = last * factor
         else:
@@ -82,8 +83,10 @@ class SizeTable:
 
     def derive(self, axis: Axis, size: int) -> Axis:
         """Return the axis of an output that comes from ``axis`` and has ``size`` in the file."""
-        if self.count(axis) == size or not is_free(axis):
-            return axis if self.count(axis) == size else fix(size)
+        if self.count(axis) == size:
+            return axis
+        if not is_free(axis):
+            return fix(size)
         if self.has_batch([axis]):
             raise SizeRefusal("changes the number of samples")
         name = self._derived.setdefault((axis, size), f"size {len(self.numbers)}")
@@ -93,9 +96,10 @@ class SizeTable:
         return (name,)
 
     def _find_samples(self, axis: Axis) -> Axis | None:
-        return next(
-            (axis[:place] for place, factor in enumerate(axis) if factor in self.batches), None
-        )
+        for place, factor in enumerate(axis):
+            if factor in self.batches:
+                return axis[:place]
+        return None
 
     def merge(self, row: Iterable[Axis]) -> Axis:
         """Return the axis that several are broadcast to."""
@@ -103,11 +107,10 @@ class SizeTable:
         free = list(filter(is_free, axes))
         if len(set(map(self._find_samples, free))) > 1:
             raise SizeRefusal("has the samples on different axes of its inputs")
-        for axis in axes if any(map(self.is_new, free)) else ():
-            if axis and not is_free(axis):
-                raise SizeRefusal(
-                    f"has a fixed size of {self.count(axis)} on an axis whose size is free"
-                )
+        fixed = [axis for axis in axes if axis and not is_free(axis)]
+        if fixed and any(map(self.is_new, free)):
+            size = self.count(fixed[0])
+            raise SizeRefusal(f"has a fixed size of {size} on an axis whose size is free")
         return max(free or axes, key=self.count)
 
 
@@ -117,6 +120,13 @@ class Edit(msgspec.Struct, frozen=True):
     row: Axes
     expands: bool = False
     dtype: str = "int64"
+
+
+def expand_axis(place: int, axis: Axis, rank: int) -> Edit:
+    """Return the edit that expands one axis of an operand, of size 1, to ``axis``."""
+    row: list[Axis] = [()] * rank
+    row[place] = axis
+    return Edit(tuple(row), expands=True)
 
 
 class Operand(msgspec.Struct, frozen=True):
@@ -173,16 +183,24 @@ class Call(msgspec.Struct, eq=False):
 
     def has(self, place: int) -> bool:
         """Return whether there is an operand."""
-        return place < len(self.operands) and list_operands(self.node)[place] is not None
+        return find_operand(self.node, place) is not None
 
     def list_shapes(self) -> list[Sequence[int] | None]:
         """Return the outputs' shapes in the file, None for an omitted one. Raises SizeRefusal if
         one is unknown.
         """
-        pairs = list(zip(self.node.details.outputs, self.shapes, strict=True))
-        if any(name and shape is None for name, shape in pairs):
-            raise SizeRefusal("has an output whose shape is not known")
-        return [shape if name else None for name, shape in pairs]
+        shapes = []
+        for name, shape in zip(self.node.details.outputs, self.shapes, strict=True):
+            if name and shape is None:
+                raise SizeRefusal("has an output whose shape is not known")
+            shapes.append(shape if name else None)
+        return shapes
+
+    def make_outputs(self, make_axes: Callable[[Sequence[int]], Axes]) -> list[Axes | None]:
+        """Return the outputs' axes by their shapes in the file, None for an omitted one. Raises
+        SizeRefusal if a shape is unknown.
+        """
+        return [None if shape is None else make_axes(shape) for shape in self.list_shapes()]
 
     def shape(self) -> Sequence[int]:
         """Return the first output's shape in the file. Raises SizeRefusal if unknown."""
@@ -196,15 +214,11 @@ class Call(msgspec.Struct, eq=False):
         """Return integers of an operand or attribute; None if absent or dependent on free sizes."""
         if place and self.has(place):
             row = self.operands[place].row
-            return (
-                None if row is None or any(map(is_free, row)) else list(map(multiply_numbers, row))
-            )
+            if row is None or any(map(is_free, row)):
+                return None
+            return list(map(multiply_numbers, row))
         text = self.node.attrs.get(name)
-        return (
-            None
-            if text is None
-            else [int(number) for number in text.strip("[]").split(", ") if number]
-        )
+        return None if text is None else parse_integers(text)
 
     def some_integers(self, name: str, place: int) -> Sequence[int | None] | None:
         """Return integers like :meth:`integers`, with None for each unknown one."""
@@ -223,24 +237,32 @@ class Call(msgspec.Struct, eq=False):
     def align(self, skipped: int) -> list[Axis]:
         """Return the operands' common axes except ``skipped``; expand operands without a free size."""
         operands = [self.get_axes(place) for place in range(len(self.operands))]
-        rows = enumerate(zip(*operands, strict=True))
-        common = [() if number == skipped else self.table.merge(row) for number, row in rows]
+        common: list[Axis] = []
+        for number, column in enumerate(zip(*operands, strict=True)):
+            common.append(() if number == skipped else self.table.merge(column))
         for place, axes in enumerate(operands):
-            row = [
-                axis if is_free(axis) and not is_free(own) else ()
-                for axis, own in zip(common, axes, strict=True)
-            ]
+            row: list[Axis] = []
+            for axis, own in zip(common, axes, strict=True):
+                expands = is_free(axis) and not is_free(own)
+                row.append(axis if expands else ())
             if any(row):
                 self.edits[place] = Edit(tuple(row), expands=True)
         return common
 
 
+def parse_integers(text: str) -> list[int]:
+    """Return the integers in an attribute's text. Raises ValueError for other texts."""
+    return [int(number) for number in text.strip("[]").split(", ") if number]
+
+
 def find_row(call: Call) -> Axes | None:
     """Return the sizes in a computed row of integers; None if not followed."""
+    if call.row is not None:
+        return call.row
     first = call.get_operand(0).row
     rule = None if call.node.details.domain else _ROWS.get(call.node.op)
-    if call.row is not None or first is None or rule is None:
-        return call.row
+    if first is None or rule is None:
+        return None
     return rule(call, first)
 
 
@@ -249,28 +271,35 @@ def _keep_row(_: Call, first: Axes) -> Axes:
 
 
 def _concat_rows(call: Call, _: Axes) -> Axes | None:
-    rows = [operand.row for operand in call.operands]
-    return None if None in rows else tuple(axis for row in rows for axis in row or ())
+    sizes: list[Axis] = []
+    for operand in call.operands:
+        if operand.row is None:
+            return None
+        sizes += operand.row
+    return tuple(sizes)
 
 
 def _gather_sizes(call: Call, first: Axes) -> Axes | None:
     # No attribute has an empty name: only the operand counts.
     numbers = call.integers("", 1)
-    return (
-        None
-        if numbers is None
-        else tuple(first[number] for number in numbers if -len(first) <= number < len(first))
-    )
+    if numbers is None:
+        return None
+    return tuple(first[number] for number in numbers if -len(first) <= number < len(first))
 
 
 def _slice_row(call: Call, first: Axes) -> Axes | None:
     starts, ends = call.integers("", 1), call.integers("", 2)
-    return first[starts[0] : ends[0]] if starts and ends and len(call.operands) in (3, 4) else None
+    has_steps = len(call.operands) > 4
+    if not starts or not ends or has_steps:
+        return None
+    return first[starts[0] : ends[0]]
 
 
 def _multiply_rows(call: Call, first: Axes) -> Axes | None:
     second = call.get_operand(1).row
-    return None if second is None or len(first) != len(second) else tuple(map(join, first, second))
+    if second is None or len(first) != len(second):
+        return None
+    return tuple(map(join, first, second))
 
 
 _ROWS: Mapping[str, Callable[[Call, Axes], Axes | None]] = {

@@ -7,20 +7,16 @@ from the model's inputs; other types in a file are not trusted.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from math import prod
 from typing import Any
 
 from graphshare.formats.onnx.constants import (
-    BOOL,
     FLOAT,
     FLOAT32,
     FLOATS,
     INT,
     INT8,
-    INT32,
     INT64,
     INTS,
-    STRING,
     UINT8,
     count_bytes,
     read_constant,
@@ -32,10 +28,11 @@ from graphshare.formats.onnx.stored import find_stored, get_source
 from graphshare.formats.onnx.values import MALFORMED, Content, StoredValue
 from graphshare.ir.affine import AffineStep, FindConstant
 from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.ir.onnx import DTYPE_NAMES, OTHER_NAMES, dtype_code, dtype_name
-from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable, shorten
+from graphshare.ir.onnx import DTYPE_NAMES, OTHER_NAMES, dtype_code
+from graphshare.ir.terms import Facts, Place, ReadContent, TermTable
 from graphshare.ir.walk import list_operands
 from graphshare.onnx_ops.computable import find_sizes, static_shape
+from graphshare.onnx_ops.constant_terms import ConstantTerms
 from graphshare.onnx_ops.operators import CHANGED, MOVED, encode_value, find_meaning
 from graphshare.onnx_ops.random_operators import DRAWING
 from graphshare.onnx_ops.windows import WEIGHTS, WINDOWS, read_integers, settle_windows
@@ -44,8 +41,6 @@ _BY_AXIS = frozenset(
     """ArgMax ArgMin Concat Flatten Gather GatherElements Hardmax LayerNormalization LogSoftmax
 LpNormalization ScatterElements Softmax Split TopK""".split()
 )
-_COUNTED = frozenset(("BatchNormalization", "Split"))
-"""Operators whose number of outputs changes the computation."""
 _OF_FURTHER = {"BatchNormalization": "momentum", "MaxPool": "storage_order"}
 """Attributes that the first output does not depend on: the momentum of running statistics, and the
 order of indices.
@@ -58,7 +53,7 @@ _ZEROS = {
 """Dtypes of a third operand that may be omitted if it is 0: quantization without a zero point yields uint8."""
 
 
-class OnnxForm(NormalForm):
+class OnnxForm(ConstantTerms):
     """The normal form of a model. Fewer ``facts`` prove fewer nodes equal."""
 
     def __init__(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> None:
@@ -72,11 +67,8 @@ class OnnxForm(NormalForm):
 
     def find_constant(self, node: Node) -> Hashable | None:
         if node.op:
-            return (
-                read_constant(node.details.values)
-                if node.op == "Constant" and not node.details.domain
-                else None
-            )
+            is_constant = node.op == "Constant" and not node.details.domain
+            return read_constant(node.details.values) if is_constant else None
         stored, replaced = find_stored(node.details), self._read(node)
         if replaced is not None:
             dtype, shape, data = replaced
@@ -104,22 +96,23 @@ class OnnxForm(NormalForm):
         return own, tuple(sorted(self._list_attributes(node).items())), _count_outputs(node)
 
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
-        places = [(node, index) for index in range(node.num_outputs or 1)] if self._computed else []
-        constants = {
-            place[1]: self._number_array(*self._computed[place])
-            for place in places
-            if place in self._computed
-        }
-        if constants:
-            self.used["constants computed"] += 1
-            if len(constants) == len(places):
-                return list(constants.values())
+        constants = self._number_computed(node) if self._computed else EMPTY
+        if not constants:
+            return self._make_own_terms(node, operands, bodies)
+        self.used["constants computed"] += 1
+        if len(constants) == (node.num_outputs or 1):
+            return list(constants.values())
         outputs = self._make_own_terms(node, operands, bodies)
-        return (
-            [constants.get(index, term) for index, term in enumerate(outputs)]
-            if constants
-            else outputs
-        )
+        return [constants.get(index, term) for index, term in enumerate(outputs)]
+
+    def _number_computed(self, node: Node) -> dict[int, int]:
+        """Return the terms of outputs that are computed constants, by position."""
+        constants = {}
+        for index in range(node.num_outputs or 1):
+            computed = self._computed.get((node, index))
+            if computed is not None:
+                constants[index] = self.number_array(*computed)
+        return constants
 
     def _make_own_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         """Return the terms of an operator's outputs by its operands."""
@@ -129,20 +122,18 @@ class OnnxForm(NormalForm):
         )
         if node.details.domain or self.is_call(node):
             return self._number_call(node, places, bodies)
-        attributes = self._list_attributes(node)
-        if node.op == "Constant" and (content := read_constant(node.details.values)) is not None:
-            return [self.table.number("constant", content)]
-        operator = _Call(self, node, attributes, places)
+        if node.op == "Constant":
+            content = read_constant(node.details.values)
+            if content is not None:
+                return [self.table.number("constant", content)]
+        operator = _Call(self, node, self._list_attributes(node), places)
         rule = _RULES.get(node.op)
         same = rule(operator) if rule is not None else None
-        if same is not None:
-            rest = (
-                self.number_outputs(node, *operator.key(bodies))
-                if (node.num_outputs or 1) > 1
-                else [same]
-            )
-            return [same, *rest[1:]]
+        if same is not None and (node.num_outputs or 1) == 1:
+            return [same]
         outputs = self.number_outputs(node, *operator.key(bodies))
+        if same is not None:
+            return [same, *outputs[1:]]
         if operator.of_further:
             outputs[1:] = [
                 self.table.number("output", outputs[0], i, operator.of_further)
@@ -172,28 +163,8 @@ class OnnxForm(NormalForm):
         )
         # Unknown operators may draw random numbers, so equal calls differ. Operators of ai.onnx.ml
         # draw none.
-        return self.number_outputs(
-            node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call)
-        )
-
-    def read_content(self, term: int | None) -> Any:
-        """Return a constant's content, of an array (dtype, shape, data); None for others."""
-        key = self.table.keys[term] if term is not None else ("absent",)
-        return key[1] if key[0] == "constant" else None
-
-    def find_truth(self, term: int) -> bool | None:
-        content = self.read_content(term)
-        is_bool = content is not None and content[0] == BOOL
-        return {(b"\0",): False, (b"\1",): True}.get(content[2]) if is_bool else None
-
-    def read_number(self, term: int) -> tuple[str, tuple[int, ...], bytes] | None:
-        content = self.read_content(term)
-        is_array = content is not None and len(content) == 3 and isinstance(content[0], int)
-        return (
-            (dtype_name(content[0]), content[1], content[2][0])
-            if is_array and len(content[2]) == 1
-            else None
-        )
+        drawn = 0 if domain == "ai.onnx.ml" else self.count_drawn(call)
+        return self.number_outputs(node, "call", *call, drawn)
 
     def read_version(self, term: int) -> int:
         key = self.table.keys[term]
@@ -217,41 +188,17 @@ class OnnxForm(NormalForm):
         """Return a value's sizes if its rank follows from the inputs."""
         return None if place is None else find_sizes(self._types, place)
 
-    def find_rank(self, place: Place) -> int | None:
+    def find_rank(self, place: Place | None) -> int | None:
         """Return a value's rank if it follows from the inputs, or was seen."""
+        if place is None:
+            return None
         sizes = self.find_sizes(place)
         return self._ranks.get(place) if sizes is None else len(sizes)
 
-    def find_dtype(self, place: Place) -> str | None:
+    def find_dtype(self, place: Place | None) -> str | None:
         """Return a value's dtype if it follows from the inputs."""
-        kind = self._types.get(place)
+        kind = None if place is None else self._types.get(place)
         return None if kind is None else kind.parts[0]
-
-    def find_zero(self, term: int | None) -> int:
-        """Return the dtype of a constant of one number with all bits 0 (not -0); 0 for others."""
-        content = self.read_content(term)
-        is_number = content is not None and isinstance(content[0], int) and content[0] != STRING
-        return content[0] if is_number and prod(content[1]) == 1 and not any(content[2][0]) else 0
-
-    def read_integers(self, term: int | None) -> list[int] | None:
-        """Return the numbers of a small int64 or int32 constant."""
-        content = self.read_content(term)
-        if content is None or content[0] not in (INT64, INT32) or len(content[2]) != 1:
-            return None
-        data, width = content[2][0], 8 if content[0] == INT64 else 4
-        return [
-            int.from_bytes(data[at : at + width], "little", signed=True)
-            for at in range(0, len(data), width)
-        ]
-
-    def number_integers(self, values: Sequence[int]) -> int:
-        """Return the term of a list of int64."""
-        return self._number_array(
-            "int64", (len(values),), b"".join(n.to_bytes(8, "little", signed=True) for n in values)
-        )
-
-    def _number_array(self, dtype: str, shape: tuple[int, ...], data: bytes) -> int:
-        return self.table.number("constant", (dtype_code(dtype), shape, shorten([data])))
 
     def find_version(self, op: str, least: int = 0) -> tuple[int, Mapping[str, Any]]:
         """Return the first version with the meaning of the model's version, and its default attributes."""
@@ -306,18 +253,16 @@ class _Call:
         version = self._find_version(attributes)
         if op in _BY_AXIS:
             version = self._count_axis(attributes)
-        count = (
-            len(self.node.details.outputs)
-            if op == "Split"
-            else _count_outputs(self.node)
-            if op in _COUNTED
-            else 0
-        )
-        if op == "Split" and self.read_integer("num_outputs") == count:
-            del attributes["num_outputs"]  # before version 18 only the outputs state it
-        if op == "BatchNormalization" and (version >= 14 or count == 1):
+        count = 0  # of outputs, where it changes the computation
+        if op == "Split":
+            count = len(self.node.details.outputs)
+            if self.read_integer("num_outputs") == count:
+                del attributes["num_outputs"]  # before version 18 only the outputs state it
+        elif op == "BatchNormalization":
+            count = _count_outputs(self.node)
             # From version 14 on an attribute states training, before that the number of outputs.
-            version, count = 14 if version == 9 else version, 0
+            if version >= 14 or count == 1:
+                version, count = 14 if version == 9 else version, 0
         if op in _OF_FURTHER and not count:
             self.of_further = attributes.pop(_OF_FURTHER[op], None)
         key = (
@@ -339,15 +284,14 @@ class _Call:
 
     def _find_version(self, attributes: Mapping[str, Content]) -> int:
         first, later, changed = CHANGED.get(self.node.op, (0, 0, ()))
-        return (
-            self.version
-            if not first <= self.version < later or any(name in attributes for name in changed)
-            else later
-        )
+        is_changed = any(name in attributes for name in changed)
+        return later if first <= self.version < later and not is_changed else self.version
 
     def _settle_windows(self, attributes: dict[str, Content]) -> None:
         place, had_auto = WEIGHTS.get(self.node.op), "auto_pad" in attributes
-        weight = None if place is None or len(self.places) <= place else self._find_shape(place)
+        weight = None
+        if place is not None and place < len(self.places):
+            weight = self._find_shape(place)
         settle_windows(self.node.op, attributes, weight, self.form.find_sizes(self.places[0]))
         if had_auto and "auto_pad" not in attributes:
             self.use("pads that auto_pad states")
@@ -366,32 +310,36 @@ class _Call:
             operands[1] = self._count_axes(operands[1])
         elif op == "Slice":
             axes, steps = read(operands[3]), read(operands[4])
-            operands[3] = None if axes == list(range(len(axes or ()))) else operands[3]
-            operands[4] = None if set(steps or ()) == {1} else operands[4]
+            if axes is not None and axes == list(range(len(axes))):
+                operands[3] = None
+            if steps and set(steps) == {1}:
+                operands[4] = None
         elif op in _ZEROS and self.form.find_zero(operands[2]) in _ZEROS[op]:
             has_dtype = op == "QuantizeLinear" and self.read_integer("output_dtype")
-            operands[2] = operands[2] if has_dtype else None
+            if not has_dtype:
+                operands[2] = None
         return tuple(_drop_absent(operands))
 
     def _count_axes(self, term: int | None) -> int | None:
         """Return a reduction's axes from the first; None for all of them."""
-        rank, axes = self._find_rank(), self.form.read_integers(term)
+        rank, axes = self.find_rank(), self.form.read_integers(term)
         if not rank or not axes:
             return term
         numbers = sorted(axis % rank for axis in axes)
         is_all = numbers == list(range(rank)) and not self.read_integer("noop_with_empty_axes")
         return None if is_all else self.form.number_integers(numbers)
 
-    def _find_rank(self) -> int | None:
-        place = self.places[0] if self.places else None
-        return None if place is None else self.form.find_rank(place)
+    def find_rank(self) -> int | None:
+        """Return the rank of the first operand if known."""
+        return self.form.find_rank(self.places[0])
 
     def _count_axis(self, attributes: dict[str, Content]) -> int:
         """Count an axis from the first; return the version with the operator's meaning then."""
-        axis, rank = self.read_integer("axis"), self._find_rank()
-        if axis is None or rank is None or not rank:
+        axis, rank = self.read_integer("axis"), self.find_rank()
+        if axis is None or not rank:
             return self.version
-        axis += rank if axis < 0 else 0
+        if axis < 0:
+            axis += rank
         attributes["axis"] = encode_value(axis)
         if self.node.op in ("Softmax", "LogSoftmax", "Hardmax") and axis == rank - 1:
             return 13  # over the last axis both meanings of the operator agree
@@ -404,14 +352,13 @@ class _Call:
             return
         if self.node.op == "Clip" and len(self.attributes) < len(places):
             return  # an absent limit is the largest float32 here, and none in later versions
-        stated = {
-            place: (name, self.attributes[name])
-            for name, place in places.items()
-            if name in self.attributes
-        }
-        moved = {place: self._number_attribute(*attribute) for place, attribute in stated.items()}
-        if None in moved.values():
-            return
+        moved: dict[int, int] = {}
+        for name, place in places.items():
+            if name in self.attributes:
+                term = self._number_attribute(name, self.attributes[name])
+                if term is None:
+                    return
+                moved[place] = term
         self.operands += [None] * (max(moved, default=0) + 1 - len(self.operands))
         for place, term in moved.items():
             self.operands[place] = term
@@ -430,10 +377,9 @@ class _Call:
         if name == "k":
             return self.form.number_integers([parts.get(INT, 0)])
         if name == "scales":
-            return table.number(
-                "constant", (FLOAT32, (count_bytes(parts[FLOATS]) // 4,), parts[FLOATS])
-            )
-        if self.form.find_dtype(self.places[0]) != "float32":  # type: ignore[arg-type]
+            data = parts[FLOATS]
+            return table.number("constant", (FLOAT32, (count_bytes(data) // 4,), data))
+        if self.form.find_dtype(self.places[0]) != "float32":
             return None
         return table.number("constant", (FLOAT32, (), (parts.get(FLOAT, bytes(4)),)))
 
@@ -447,28 +393,21 @@ def _drop_dropout(call: _Call) -> int | None:
     if call.version < 7 and not call.read_integer("is_test"):
         return None
     training = call.operand(2)
+    is_training = training is not None and call.form.find_truth(training) is not False
     # Training with a ratio of 0 drops nothing, and multiplies by 1.
-    if (
-        training is not None
-        and call.form.find_truth(training) is not False
-        and not call.form.find_zero(call.operand(1))
-    ):
+    if is_training and not call.form.find_zero(call.operand(1)):
         return None
     return call.use("Dropout in inference", call.operand(0))
 
 
 def _drop_cast(call: _Call) -> int | None:
-    dtype, *others = [
-        None if place is None else call.form.find_dtype(place) for place in call.places
-    ]
-    wanted = (
-        call.read_integer("to")
-        if call.node.op == "Cast"
-        else dtype_code(others[0] or "")
-        if others
-        else None
-    )
-    if dtype is None or wanted != dtype_code(dtype):
+    dtype, *others = map(call.form.find_dtype, call.places)
+    if dtype is None:
+        return None
+    wanted = call.read_integer("to")
+    if call.node.op == "CastLike":
+        wanted = dtype_code(others[0] or "") if others else None
+    if wanted != dtype_code(dtype):
         return None
     return call.use("casts to the same dtype", call.operand(0))
 
@@ -476,12 +415,13 @@ def _drop_cast(call: _Call) -> int | None:
 def _drop_neutral(call: _Call) -> int | None:
     """Drop an integer 0 that is added, or 1 that multiplies. For floats, -0 + 0 is not -0."""
     neutral = [1 if call.node.op in ("Div", "Mul") else 0]
-    for place in (1, 0) if call.node.op in ("Add", "Mul") else (1,):
+    places = (1, 0) if call.node.op in ("Add", "Mul") else (1,)
+    for place in places:
         term, other = call.operand(place), call.operand(1 - place)
         if term is None or other is None or call.form.read_integers(term) != neutral:
             continue
-        own, entry = len(call.form.table.keys[term][1][1]), call.places[1 - place]
-        rank = None if entry is None else call.form.find_rank(entry)
+        own = len(call.form.table.keys[term][1][1])
+        rank = call.form.find_rank(call.places[1 - place])
         if not own or (rank is not None and own <= rank):
             return call.use("integers that change nothing", other)
     return None
@@ -489,11 +429,10 @@ def _drop_neutral(call: _Call) -> int | None:
 
 def _join_transposes(call: _Call) -> int | None:
     """Join Transposes; none is left in the original order."""
-    place = call.places[0]
-    rank = None if place is None else call.form.find_rank(place)
-    perm = call.read_integers("perm") or (list(reversed(range(rank))) if rank else None)
-    term = call.operand(0)
-    if perm is None or term is None:
+    perm, term = call.read_integers("perm"), call.operand(0)
+    if not perm:
+        perm = list(reversed(range(call.find_rank() or 0)))
+    if not perm or term is None:
         return None
     key = call.form.table.keys[term]
     if key[0] == "transpose":
@@ -511,7 +450,9 @@ def _join_reshapes(call: _Call) -> int | None:
         return None
     if shape is not None:
         return _reshape(call, term, shape)
-    return _join_moved_axes(call, term) if call.node.op in _OTHER else _join_open_shapes(call, term)
+    if call.node.op in _OTHER:
+        return _join_moved_axes(call, term)
+    return _join_open_shapes(call, term)
 
 
 def _find_base(call: _Call, term: int, *kinds: str) -> int:
@@ -540,24 +481,22 @@ def _join_open_shapes(call: _Call, term: int) -> int | None:
     if wanted is None and call.node.op == "Reshape":
         wanted = form.read_integers(call.operand(1))
         # A 0 copies a size of this Reshape's input; an earlier value may lack that size.
-        wanted = None if wanted and 0 in wanted and not call.read_integer("allowzero") else wanted
+        if wanted and 0 in wanted and not call.read_integer("allowzero"):
+            return None
     if wanted is None:
         return None
-    return form.table.number(
-        "reshape to", _find_base(call, term, "reshape", "reshape to"), tuple(wanted)
-    )
+    base = _find_base(call, term, "reshape", "reshape to")
+    return form.table.number("reshape to", base, tuple(wanted))
 
 
 def _join_moved_axes(call: _Call, term: int) -> int | None:
     axes, key = call.form.read_integers(call.operand(1)), call.form.table.keys[term]
     if axes is None:
         return None
+    inverse = _OTHER[call.node.op], call.operand(1)
+    is_inverse = key[0] == "moved axes" and (key[1], key[3]) == inverse
     # Negative axes count from the end, a different place before and after.
-    if (
-        key[0] == "moved axes"
-        and (key[1], key[3]) == (_OTHER[call.node.op], call.operand(1))
-        and min(axes, default=-1) >= 0
-    ):
+    if is_inverse and min(axes, default=-1) >= 0:
         return call.use("Squeeze of Unsqueeze", int(key[2]))
     return call.form.table.number("moved axes", call.node.op, term, call.operand(1))
 
@@ -565,14 +504,18 @@ def _join_moved_axes(call: _Call, term: int) -> int | None:
 def _find_wanted(sizes: Sequence[int | str | None] | None) -> list[int] | None:
     """Return sizes with -1 for the open one, if unambiguous."""
     wanted = [size if isinstance(size, int) else -1 for size in sizes or ()]
-    return wanted if wanted.count(-1) == 1 and 0 not in wanted else None
+    if wanted.count(-1) != 1 or 0 in wanted:
+        return None
+    return wanted
 
 
 _OTHER = {"Squeeze": "Unsqueeze", "Unsqueeze": "Squeeze"}
 
 
 def _join_concat(call: _Call) -> int | None:
-    return call.use("Concat of one value", call.operand(0)) if len(call.operands) == 1 else None
+    if len(call.operands) != 1:
+        return None
+    return call.use("Concat of one value", call.operand(0))
 
 
 _RULES: Mapping[str, Callable[[_Call], int | None]] = {

@@ -54,24 +54,31 @@ Wishes = Iterator[tuple[int, Integers]]
 def find_integers(graph: Graph) -> dict[str, list[Integers]]:
     """Return the integers that operators, also in bodies, need from inputs that reach them unchanged, by name."""
     integers: dict[str, list[Integers]] = {}
-    origins: dict[Key, Sequence[str]] = {
-        (node, 0): [node.name] for node in graph.variables() if not node.details.holds_value
-    }
-    for (name,) in origins.values():
-        if "mask" in name.lower():
-            integers[name] = [Integers("it is called a mask", (0, 1), is_mask=True)]
+    origins: dict[Key, Sequence[str]] = {}
+    for node in graph.variables():
+        if node.details.holds_value:
+            continue
+        origins[node, 0] = [node.name]
+        if "mask" in node.name.lower():
+            integers[node.name] = [Integers("it is called a mask", (0, 1), is_mask=True)]
     for node, operands, outer in walk_operands(graph):
         for place, wish in _list_wishes(node, operands, outer):
             for name in _find_origins(operands[place], origins):
                 if wish not in integers.setdefault(name, []):
                     integers[name].append(wish)
-        passed = operands[:1] if node.op in _SELECTED else operands if node.op == "Concat" else ()
-        names = dict.fromkeys(
-            name for operand in passed for name in _find_origins(operand, origins)
-        )
+        names: dict[str, None] = {}
+        for operand in _list_passed(node, operands):
+            names |= dict.fromkeys(_find_origins(operand, origins))
         if names:
             origins[node, 0] = list(names)[:_MANY]
     return integers
+
+
+def _list_passed(node: Node, operands: Operands) -> Operands:
+    """Return the operands whose integers are in a node's output, unchanged."""
+    if node.op == "Concat":
+        return operands
+    return operands[:1] if node.op in _SELECTED else ()
 
 
 def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapping[Key, Entry]]]:
@@ -79,12 +86,12 @@ def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapp
     outer: dict[Key, Entry] = {}
     graphs = [graph]
     for each in graphs:  # grows by the bodies
-        for node in (node for node in each.nodes if not node.details.domain):
-            yield (
-                node,
-                [None if entry is None else _follow(entry, outer) for entry in list_operands(node)],
-                outer,
-            )
+        for node in each.nodes:
+            if node.details.domain:
+                continue
+            operands = list_operands(node)
+            followed = [None if entry is None else _follow(entry, outer) for entry in operands]
+            yield node, followed, outer
             captures = [variable for body in node.subgraphs for variable in body.captures]
             # Captured values are the last inputs of the node that has the bodies.
             for variable, entry in zip(reversed(captures), reversed(node.inputs), strict=False):
@@ -127,14 +134,11 @@ def _one_hot(_: Node, operands: Operands, outer: Outer, start: str) -> Wishes:
 def _compare(node: Node, operands: Operands, outer: Outer, start: str) -> Wishes:
     for place, other in enumerate(reversed(operands)):
         values = read_numbers(other, outer)
-        if values:
-            both = tuple(dict.fromkeys(value + step for value in values for step in _NEAR[node.op]))
-            yield (
-                place,
-                Integers(
-                    f"{start} compares it with {format_names(map(str, values), _LISTED)}", both
-                ),
-            )
+        if not values:
+            continue
+        near = dict.fromkeys(value + step for value in values for step in _NEAR[node.op])
+        names = format_names(map(str, values), _LISTED)
+        yield place, Integers(f"{start} compares it with {names}", tuple(near))
 
 
 def _gather(node: Node, operands: Operands, _: Outer, start: str) -> Wishes:
@@ -144,12 +148,11 @@ def _gather(node: Node, operands: Operands, _: Outer, start: str) -> Wishes:
 
 
 def _slice(_: Node, operands: Operands, outer: Outer, start: str) -> Wishes:
-    axes = (
-        read_numbers(operands[_AXES], outer)
-        if len(operands) > _AXES and operands[_AXES] is not None
-        else [0]
-    )
-    size = min([size for axis in axes or () if (size := _find_size(operands[0], axis))], default=1)
+    axes: list[int] | None = [0]
+    if len(operands) > _AXES and operands[_AXES] is not None:
+        axes = read_numbers(operands[_AXES], outer)
+    sizes = [_find_size(operands[0], axis) for axis in axes or ()]
+    size = min(filter(None, sizes), default=1)
     yield _STARTS, Integers(f"{start} takes it as a start", high=size)
     yield _ENDS, Integers(f"{start} takes it as an end", low=1, high=size + 1)
 
@@ -173,14 +176,14 @@ def _find_size(entry: Entry | None, axis: int) -> int | None:
     stored = find_stored(entry.node.details)
     info = stored.values.infos.get(entry.index) or stored.input
     stated = None if info is None else read_type(info)
-    shape = (
-        stored.place.shape
-        if stored.place is not None
-        else stated.shape
-        if stated is not None
-        else None
-    )
-    size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+    shape: Sequence[int | str | None] | None = None
+    if stored.place is not None:
+        shape = stored.place.shape
+    elif stated is not None:
+        shape = stated.shape
+    if shape is None or not -len(shape) <= axis < len(shape):
+        return None
+    size = shape[axis]
     return size if isinstance(size, int) else None
 
 
@@ -190,14 +193,17 @@ def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> lis
         entry = _follow(entry.node.inputs[0], outer)
     if entry is None:
         return None
-    text = entry.node.attrs.get("value_int") or entry.node.attrs.get("value_ints", "")
-    if text and entry.node.op == "Constant":
+    node = entry.node
+    text = node.attrs.get("value_int") or node.attrs.get("value_ints", "")
+    if text and node.op == "Constant":
         try:
             return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
         except ValueError:  # onnxruntime refuses other contents
             return None
     try:
-        dtype, _, numbers = read_constant(entry.node, _LARGEST)
+        dtype, _, numbers = read_constant(node, _LARGEST)
     except WireError:  # onnxruntime reports the fault
         return None
-    return None if numbers is None or "int" not in dtype else [int(number) for number in numbers]
+    if numbers is None or "int" not in dtype:
+        return None
+    return list(map(int, numbers))

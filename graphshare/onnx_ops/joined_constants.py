@@ -7,7 +7,7 @@ their positions into a constant with a row per token. Nothing in it shows the pa
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from math import prod
 from operator import mul
 
@@ -15,7 +15,7 @@ import msgspec
 
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import find_dependents, list_operands
-from graphshare.onnx_ops.free_axes import Axes, list_names
+from graphshare.onnx_ops.free_axes import Axes, list_names, parse_integers
 
 _ELEMENTWISE = frozenset("Add Div Mul Sub Where".split())
 
@@ -44,13 +44,9 @@ def find_joined_constants(
     )
     seen: set[tuple[Place, int]] = set()
     for node, axis in _find_concats(nodes, shapes):
-        along = [
-            own[axis]
-            for entry in node.inputs
-            if axis < len(own := axes.get((entry.node, entry.index), ()))
-        ]
-        names = [name for name in chain.from_iterable(map(list_names, along)) if name in sizes]
-        if not names:
+        joined = [axes.get((entry.node, entry.index), ()) for entry in node.inputs]
+        size = _find_joined_size(joined, axis, sizes)
+        if size is None:
             continue
         starts = [
             (entry, axis)
@@ -58,7 +54,17 @@ def find_joined_constants(
             if (entry.node, entry.index) not in axes and entry.node in fed
         ]
         for reader, operand, own_axis in _walk_back(starts, fed, shapes, seen):
-            yield JoinedConstant(reader, operand, own_axis, names[0])
+            yield JoinedConstant(reader, operand, own_axis, size)
+
+
+def _find_joined_size(joined: Iterable[Axes], axis: int, sizes: Collection[str]) -> str | None:
+    """Return the first of ``sizes`` on an axis of joined values; None without one."""
+    for axes in joined:
+        names = list_names(axes[axis]) if axis < len(axes) else ()
+        for name in names:
+            if name in sizes:
+                return name
+    return None
 
 
 def _walk_back(
@@ -70,9 +76,10 @@ def _walk_back(
     """Yield constants before values, with their elementwise operators and axes."""
     while starts:
         entry, at = starts.pop()
-        if ((entry.node, entry.index), at) in seen:
+        step = (entry.node, entry.index), at
+        if step in seen:
             continue
-        seen.add(((entry.node, entry.index), at))
+        seen.add(step)
         for operand, own in _follow_back(entry, at, shapes):
             if operand.node in fed:
                 starts.append((operand, own))
@@ -94,8 +101,10 @@ def _follow_back(entry: Entry, axis: int, shapes: Shapes) -> Iterator[tuple[Entr
     if shape is None:
         return
     for number, operand in enumerate(list_operands(node)):
-        own = None if operand is None else shapes.get((operand.node, operand.index))
-        if operand is None or own is None:
+        if operand is None:
+            continue
+        own = shapes.get((operand.node, operand.index))
+        if own is None:
             continue
         at = _AXES.get(node.op, _keep_axis)(_Operand(node, number, own, shape), axis)
         if at is not None and 0 <= at < len(own) and own[at] == shape[axis]:
@@ -122,28 +131,34 @@ def _align_axis(operand: _Operand, axis: int) -> int:
 
 
 def _transpose_axis(operand: _Operand, axis: int) -> int:
-    order = [
-        int(text) for text in operand.node.attrs.get("perm", "").strip("[]").split(", ") if text
-    ]
+    order = parse_integers(operand.node.attrs.get("perm", ""))
     return order[axis] if order else len(operand.shape) - 1 - axis
 
 
 def _regroup_axis(operand: _Operand, axis: int) -> int | None:
-    before, size = [1, *accumulate(operand.own, mul)], operand.shape[axis]
-    ahead = prod(operand.shape[:axis])
-    places = [
-        place for place, own in enumerate(operand.own) if (before[place], own) == (ahead, size)
-    ]
-    return places[-1] if operand.number == 0 and places else None
+    if operand.number != 0:
+        return None
+    ahead, size = prod(operand.shape[:axis]), operand.shape[axis]
+    before = accumulate(operand.own, mul, initial=1)
+    # Several axes of size 1 may match: the last one counts.
+    at = None
+    for place, own in enumerate(zip(before, operand.own, strict=False)):
+        if own == (ahead, size):
+            at = place
+    return at
 
 
 def _gather_axis(operand: _Operand, axis: int) -> int | None:
-    return axis - int(operand.node.attrs.get("axis", 0)) if operand.number == 1 else None
+    if operand.number != 1:
+        return None
+    return axis - int(operand.node.attrs.get("axis", 0))
 
 
 def _multiply_axis(operand: _Operand, axis: int) -> int | None:
     is_row = axis < len(operand.shape) - 1
-    return _keep_axis(operand, axis) if operand.number == 0 and is_row else None
+    if operand.number != 0 or not is_row:
+        return None
+    return _keep_axis(operand, axis)
 
 
 _AXES: Mapping[str, Callable[[_Operand, int], int | None]] = {

@@ -17,9 +17,12 @@ Known = tuple[int | None, ...]
 
 def find_partly_known(call: Call) -> Known | None:
     """Return the first output's numbers by rows, None for each unknown; None if not followed."""
-    first, shape = call.get_operand(0).known, next(iter(call.shapes), None)
     rule = None if call.node.details.domain else _RULES.get(call.node.op)
-    if rule is None or first is None or shape is None or prod(shape) > MANY:
+    first = call.get_operand(0).known
+    if rule is None or first is None or not call.shapes:
+        return None
+    shape = call.shapes[0]
+    if shape is None or prod(shape) > MANY:
         return None
     return rule(call, first, shape)
 
@@ -29,8 +32,14 @@ def _keep(call: Call, first: Known, shape: Sequence[int]) -> Known:
 
 
 def _concat(call: Call, first: Known, shape: Sequence[int]) -> Known | None:
-    parts = [operand.known for operand in call.operands if operand.known is not None]
-    return tuple(chain(*parts)) if len(shape) == 1 and len(parts) == len(call.operands) else None
+    if len(shape) != 1:
+        return None
+    numbers: list[int | None] = []
+    for operand in call.operands:
+        if operand.known is None:
+            return None
+        numbers += operand.known
+    return tuple(numbers)
 
 
 def _transpose(call: Call, first: Known, shape: Sequence[int]) -> Known | None:
@@ -43,24 +52,38 @@ def _compute(
     function: Callable[[int, int], int], call: Call, a: Known, shape: Sequence[int]
 ) -> Known | None:
     b = call.get_operand(1).known
-    if b is None or (len(a) != len(b) and 1 not in (len(a), len(b))):
+    if b is None:
         return None
-    count = max(len(a), len(b))
-    pairs = zip(*(each * (count if len(each) == 1 else 1) for each in (a, b)), strict=True)
-    return tuple(None if x is None or y is None else function(x, y) for x, y in pairs)
+    if len(a) == 1:
+        a *= len(b)
+    elif len(b) == 1:
+        b *= len(a)
+    if len(a) != len(b):
+        return None
+    numbers: list[int | None] = []
+    for x, y in zip(a, b, strict=True):
+        if x is None or y is None:
+            numbers.append(None)
+        else:
+            numbers.append(function(x, y))
+    return tuple(numbers)
 
 
 def _slice(call: Call, first: Known, shape: Sequence[int]) -> Known | None:
     """Slice rows; None if it cuts another axis."""
     starts, ends, axes, steps = (call.integers("", place) for place in (1, 2, 3, 4))
-    inner = prod(shape[1:]) if shape else 0
-    if not inner or not starts or not ends or len(starts) != 1 or any(axes or ()):
+    if not starts or not ends or len(starts) != 1 or any(axes or ()):
         return None
-    start, end, step = starts[0], ends[0], (steps or [1])[0]
+    inner = prod(shape[1:])
+    step = steps[0] if steps else 1
+    if not inner or not step:
+        return None
     rows = [first[place : place + inner] for place in range(0, len(first), inner)]
+    stop: int | None = ends[0]
     # A large negative end means before the first row; Python would count it from the last row.
-    stop = None if step < 0 and end < -len(rows) else end
-    return tuple(chain.from_iterable(rows[start:stop:step])) if step else None
+    if step < 0 and ends[0] < -len(rows):
+        stop = None
+    return tuple(chain.from_iterable(rows[starts[0] : stop : step]))
 
 
 _RULES: Mapping[str, Callable[[Call, Known, Sequence[int]], Known | None]] = {

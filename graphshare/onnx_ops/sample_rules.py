@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free
+from graphshare.onnx_ops.free_axes import Axes, Axis, Call, SizeRefusal, expand_axis, fix
 
 
 class BySample(msgspec.Struct, frozen=True):
@@ -48,12 +48,14 @@ BY_SAMPLE_FUSED = {
 def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:
     """Return the outputs' axes; operands with one sample for all are expanded. Raises SizeRefusal."""
     batch = _expand_operands(rule, call)
-    return [
-        None
-        if shape is None
-        else _follow(call, rule.like[index], shape, rule.at.get(index, 0), batch)
-        for index, shape in enumerate(call.list_shapes())
-    ]
+    outputs: list[Axes | None] = []
+    for index, shape in enumerate(call.list_shapes()):
+        if shape is None:
+            outputs.append(None)
+        else:
+            at = rule.at.get(index, 0)
+            outputs.append(_follow(call, rule.like[index], shape, at, batch))
+    return outputs
 
 
 def sample_grid(call: Call) -> list[Axes | None]:
@@ -71,29 +73,31 @@ def _follow(
     like = () if place is None else call.get_axes(place)
     if len(like) == len(shape):
         axes = [
-            call.table.derive(axis, size) if number != at else axis
+            axis if number == at else call.table.derive(axis, size)
             for number, (axis, size) in enumerate(zip(like, shape, strict=True))
         ]
     else:
-        others = [axis for operand in call.operands for axis in operand.axes or () if axis != batch]
-        if any(map(call.table.is_new, filter(is_free, others))):
+        stated = {axis for operand in call.operands for axis in operand.axes or ()}
+        if any(map(call.table.is_new, stated - {batch})):
             raise SizeRefusal("has an unknown effect on a size that is free")
         axes = [*map(fix, shape)]
-    return tuple(
-        batch if number == at and batch is not None else axis for number, axis in enumerate(axes)
-    )
+    if batch is not None and at < len(axes):
+        axes[at] = batch
+    return tuple(axes)
 
 
 def _find_batch(rule: BySample, call: Call) -> Axis | None:
     """Return the batch axis, if any. Raises SizeRefusal if it is elsewhere."""
     batches: dict[Axis, None] = {}
-    for place, axes in enumerate(operand.axes or () for operand in call.operands):
-        at = _count_from_end(rule, place, axes)
+    for place, operand in enumerate(call.operands):
+        axes = operand.axes or ()
+        at = _find_batch_axis(rule, place, axes)
         for number, axis in enumerate(axes):
-            if call.table.has_batch([axis]):
-                if number != at:
-                    raise SizeRefusal("works along the samples")
-                batches[axis] = None
+            if not call.table.has_batch([axis]):
+                continue
+            if number != at:
+                raise SizeRefusal("works along the samples")
+            batches[axis] = None
     if len(batches) > 1:
         raise SizeRefusal("has different samples in its operands")
     return next(iter(batches), None)
@@ -106,20 +110,20 @@ def _expand_operands(rule: BySample, call: Call) -> Axis | None:
         return None
     for place in (*rule.operands, *rule.broadcast):
         axes = call.get_axes(place) if call.has(place) else ()
-        at = _count_from_end(rule, place, axes)
-        if at is None or not 0 <= at < len(axes) or axes[at] == batch:
+        at = _find_batch_axis(rule, place, axes)
+        if at is None or axes[at] == batch:
             continue
         if axes[at]:
-            raise SizeRefusal(
-                f"has a fixed size of {call.table.count(axes[at])} on an axis whose size is free"
-            )
+            size = call.table.count(axes[at])
+            raise SizeRefusal(f"has a fixed size of {size} on an axis whose size is free")
         if place in rule.operands:
-            call.edits[place] = Edit(
-                tuple([batch if number == at else () for number in range(len(axes))]), expands=True
-            )
+            call.edits[place] = expand_axis(at, batch, len(axes))
     return batch
 
 
-def _count_from_end(rule: BySample, place: int, axes: Axes) -> int | None:
+def _find_batch_axis(rule: BySample, place: int, axes: Axes) -> int | None:
+    """Return the batch axis of an operand, counted from the first, if it has one."""
     at = rule.operands.get(place, rule.broadcast.get(place))
-    return at if at is None or at >= 0 else len(axes) + at
+    if at is None or not -len(axes) <= at < len(axes):
+        return None
+    return range(len(axes))[at]

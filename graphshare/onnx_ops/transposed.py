@@ -55,9 +55,13 @@ def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Nod
 
 def _list_tables(graph: Graph, stored: Mapping[Node, Record]) -> dict[Node, Record]:
     uses, heads = consumers(graph.nodes), {head.node for head in graph.heads}
-    read = [node for node in stored if node in uses and node not in heads]
-    gathered = [node for node in read if all(_takes_rows(user, slot) for user, slot in uses[node])]
-    return {node: stored[node] for node in gathered if _is_matrix(stored[node])}
+    tables: dict[Node, Record] = {}
+    for node, record in stored.items():
+        if node not in uses or node in heads or not _is_matrix(record):
+            continue
+        if all(_takes_rows(user, slot) for user, slot in uses[node]):
+            tables[node] = record
+    return tables
 
 
 def _is_matrix(record: Record) -> bool:
@@ -75,23 +79,16 @@ def _are_transposes(table: Array, twin: Array) -> bool:
 
 
 def _takes_rows(node: Node, slot: int) -> bool:
-    details = node.details
+    if node.op != "Gather" or node.details.domain or slot != 0:
+        return False
     # A table has two axes, so -2 is the first.
-    return (
-        node.op == "Gather"
-        and not details.domain
-        and slot == 0
-        and node.attrs.get("axis", "0") in ("0", "-2")
-    )
+    return node.attrs.get("axis", "0") in ("0", "-2")
 
 
 def list_gathers(graph: Graph, tables: Collection[Node]) -> list[Node]:
     """Return the Gathers that take rows of ``tables``."""
-    return [
-        node
-        for node in graph.nodes
-        if node.op and node.inputs and node.inputs[0].node in tables and _takes_rows(node, 0)
-    ]
+    gathers = [node for node in graph.nodes if _takes_rows(node, 0)]
+    return [node for node in gathers if node.inputs and node.inputs[0].node in tables]
 
 
 def _find_ranks(graph: Graph, gathers: Sequence[Node]) -> dict[Node, int]:
@@ -104,13 +101,11 @@ def _find_ranks(graph: Graph, gathers: Sequence[Node]) -> dict[Node, int]:
         known = types.get((indices.node, indices.index))
         if isinstance(known, TensorType) and known.shape is not None:
             ranks[node] = len(known.shape)
-        else:
-            message = f"the rank of {list_output_names(indices.node)[indices.index]!r} is not known"
-            faults.append(
-                Fault(message, node=node.name, hint="state it with `types={'ids': 'int64[n,s]'}`")
-            )
-    if faults:
-        raise RefusedError(faults)
+            continue
+        message = f"the rank of {list_output_names(indices.node)[indices.index]!r} is not known"
+        hint = "state it with `types={'ids': 'int64[n,s]'}`"
+        faults.append(Fault(message, node=node.name, hint=hint))
+    RefusedError.raise_any(faults)
     return ranks
 
 
@@ -138,9 +133,8 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
 
     def end(node: Node) -> Node:
         if node not in ends:
-            last = make_operator(
-                "Transpose", node.details.outputs, {"perm": (*range(1, ranks[node] + 1), 0)}
-            )
+            perm = (*range(1, ranks[node] + 1), 0)
+            last = make_operator("Transpose", node.details.outputs, {"perm": perm})
             ends[node] = replace(take_outputs(last, node), inputs=(Entry(images[node]),))
         return ends[node]
 
@@ -157,9 +151,9 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     )
     nodes: dict[Node, None] = {}
     for node in graph.nodes:  # a late Constant is needed where its twin was
-        nodes |= dict.fromkeys(
-            [pairs.get(node) or images[node], *([end(node)] if node in ranks else [])]
-        )
+        nodes[pairs.get(node) or images[node]] = None
+        if node in ranks:
+            nodes[end(node)] = None
     kept = {node: ends.get(node, images[node]) for node in graph.nodes if node not in pairs}
     source = graph.source.after_rewrite(kept)
     result = replace(graph, nodes=tuple(nodes), heads=relink_all(graph.heads, kept), source=source)
@@ -190,7 +184,10 @@ def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     )
     nodes: dict[Node, None] = {}
     for node in graph.nodes:  # a late Constant is needed where the other was
-        nodes |= dict.fromkeys([pairs[node], *added[node]] if node in pairs else [images[node]])
+        if node in pairs:
+            nodes |= dict.fromkeys((pairs[node], *added[node]))
+        else:
+            nodes[images[node]] = None
     images |= ends
     source = graph.source.after_rewrite(images)
     result = replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphshare.formats.onnx.constants import INTS, read_parts
+from graphshare.formats.onnx.constants import INTS, read_parts, unpack_integers
 from graphshare.formats.onnx.values import Content
 from graphshare.onnx_ops.operators import encode_value
 
@@ -26,14 +26,15 @@ def settle_windows(
 ) -> None:
     """Normalize an operator's attributes, so that all its spellings are equal.
 
-    ``weight`` is the shape of the weights, ``sizes`` of the data; both may be partly unknown.
+    ``weight`` is the shape of the weights, if there are any, ``sizes`` of the data; both may be
+    partly unknown.
     """
     for name, number in _PLAIN.items():
         numbers = read_integers(attributes.get(name))
         if numbers is not None and set(numbers) == {number}:
             del attributes[name]
     window = read_integers(attributes.get("kernel_shape"))
-    if op in WEIGHTS and weight is not None and window in (None, list(weight[2:])):
+    if weight is not None and window in (None, list(weight[2:])):
         window = list(weight[2:])
         attributes.pop("kernel_shape", None)  # the weights have the same sizes
     auto = _AUTO.get(attributes.get("auto_pad"), "")
@@ -42,15 +43,16 @@ def settle_windows(
         return
     if auto == "VALID":  # no padding
         del attributes["auto_pad"]
+        return
     # The part that ConvTranspose cuts off has changed between versions of its definition.
-    elif (
-        op != "ConvTranspose"
-        and window
-        and (pads := _find_pads(auto, attributes, window, sizes)) is not None
-    ):
-        del attributes["auto_pad"]
-        if any(pads):
-            attributes["pads"] = encode_value(pads)
+    if op == "ConvTranspose" or not window:
+        return
+    pads = _find_pads(auto, attributes, window, sizes)
+    if pads is None:
+        return
+    del attributes["auto_pad"]
+    if any(pads):
+        attributes["pads"] = encode_value(pads)
 
 
 def read_integers(content: Content | None) -> list[int] | None:
@@ -58,10 +60,7 @@ def read_integers(content: Content | None) -> list[int] | None:
     data: tuple[Any, ...] = read_parts(content).get(INTS, ()) if content else ()
     if len(data) != 1:
         return None
-    return [
-        int.from_bytes(data[0][at : at + 8], "little", signed=True)
-        for at in range(0, len(data[0]), 8)
-    ]
+    return unpack_integers(data[0], 8)
 
 
 def _find_pads(

@@ -15,12 +15,14 @@ _LACK = "s = Shape<start = 1, end = 2>(x) r = Mod(s, eight) l = Sub(eight, r) "
 _PADS = {
     "a row": "p = Concat<axis = 0>(zero, zero, zero, l)",
     "a row that is moved": "o = Concat<axis = 0>(zero, one, zero, l) p = Add(o, row)",
+    "a row that starts with no number": """q = Add(none, l) d = Sub(one, none) o = Concat<axis = 0>(zero, q, one, zero, l)
+        p = Concat<axis = 0>(d, o)""",
     # As an exporter of PyTorch writes them: from the last axis on, a pair for each, which are turned round.
     "pairs from the last axis on": """c = ConstantOfShape<value = int64[1] {0}>(two) n = Concat<axis = 0>(l, zero, c)
         m = Reshape(n, pairs) v = Slice(m, back, end, zero, back) t = Transpose<perm = [1, 0]>(v) w = Reshape(t, flat)
         p = Cast<to = 7>(w)""",
 }
-_WEIGHTS = """int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] eight = {8}, int64[1] back = {-1},
+_WEIGHTS = """int64[0] none = {}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] eight = {8}, int64[1] back = {-1},
     int64[1] end = {-9223372036854775807}, int64[2] pairs = {-1, 2}, int64[1] flat = {-1}, int64[4] row = {0, 2, 0, 1}"""
 
 

@@ -97,6 +97,12 @@ def count_bytes(data: tuple[Any, ...]) -> int:
     return len(data[0]) if len(data) == 1 else int(data[0])
 
 
+def unpack_integers(data: bytes, width: int) -> list[int]:
+    """Return signed integers, little endian, of ``width`` bytes each."""
+    parts = (data[at : at + width] for at in range(0, len(data), width))
+    return [int.from_bytes(part, "little", signed=True) for part in parts]
+
+
 def _scan(span: Span) -> Iterator[Field]:
     return scan(span.file.data, span.start, span.end)
 
