@@ -2,7 +2,7 @@
 
 Folding BatchNormalization takes a sum, a root, a quotient and a product, each rounded by at most
 half a step: together 1.75 times the precision, so 3.5 steps, because a step is half to one
-precision of a number. ``LIMIT`` allows for two folds in a row.
+precision of a number. ``LIMIT`` allows two folds in a row.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ class AffineValue(Struct, frozen=True, eq=False):
 
     @property
     def is_finite(self) -> bool:
-        """Whether all numbers are finite."""
         return all(np.isfinite(each).all() for each in (self.factor, self.bias, self.bulk))
 
     @property
@@ -89,12 +88,10 @@ class ScaleShift(Struct, frozen=True, eq=False):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the arrays."""
         return [each.shape for each in self.arrays]
 
     @property
     def name(self) -> str:
-        """The name of the last constant."""
         return self.constants[-1].name if self.constants else ""
 
 
@@ -125,7 +122,7 @@ def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineV
 
 
 def read_change(step: AffineStep) -> ScaleShift:
-    """Read the scale and shift that an operator applies to each number."""
+    """Return the scale and shift that an operator applies to each number."""
     scale = np.full((), step.factor) if step.scale is None else _read(step.scale) * step.factor
     if step.divides:
         scale = 1 / scale
@@ -140,7 +137,7 @@ def _read_shift(step: AffineStep) -> Array:
 def read_norm(
     constants: tuple[Constant, Constant, Constant, Constant], step: AffineStep, rank: int | None
 ) -> ScaleShift | None:
-    """Read a normalization by channel as scale and shift; None if its axis is unknown."""
+    """Read a normalization by channel; None if its axis is unknown."""
     axis = step.norm_axis if step.norm_axis < 0 or rank is None else step.norm_axis - rank
     if axis >= 0 or len({each.shape for each in constants}) > 1:
         return None
@@ -175,7 +172,7 @@ def join_change(
 
 
 def fits(*shapes: tuple[int, ...]) -> bool:
-    """Whether shapes broadcast to a limited size. Bodies that no run reaches may have any shapes."""
+    """Bodies that no run reaches may have shapes that do not broadcast, or to a huge size."""
     try:
         return prod(np.broadcast_shapes(*shapes)) <= LARGEST
     except ValueError:
@@ -183,7 +180,7 @@ def fits(*shapes: tuple[int, ...]) -> bool:
 
 
 def _split_change(before: AffineValue, axis: int, change: ScaleShift) -> list[Array]:
-    """Split a change by channel of a linear operator; empty if it is not by channel."""
+    """Return nothing if the change is not by channel."""
     split = [_split_channels(each, axis, before.rank) for each in change.arrays]
     known = [each for each in split if each is not None]
     shapes = *before.shapes, *(each.shape for each in known)
@@ -220,7 +217,7 @@ def _split_channels(array: Array, axis: int, rank: int | None) -> Array | None:
 
 
 class _Numbers(Struct, frozen=True, eq=False):
-    """Numbers (or a block from ``start`` on) to compare in steps at ``size``."""
+    """Numbers, or a block from ``start`` on, to compare in steps at ``size``."""
 
     name: str
     first: Array
@@ -229,7 +226,7 @@ class _Numbers(Struct, frozen=True, eq=False):
     start: tuple[int, ...] = ()
 
     def describe_place(self, index: Sequence[int]) -> str:
-        """Describe where an element of the block is in all numbers; empty for a single number."""
+        """Describe the place of a block's element in all numbers; empty for a single number."""
         if not index:
             return ""
         start = self.start or [0] * len(index)
@@ -308,10 +305,7 @@ def _read_alike(one: Constant, other: Constant) -> Iterator[tuple[Array, Array, 
 def _read_transposed(
     one: Constant, other: Constant
 ) -> Iterator[tuple[Array, Array, tuple[int, ...]]]:
-    """Yield blocks of both matrices, the first transposed, each with its start.
-
-    The first is read again for each block of rows of the second.
-    """
+    """Yield blocks and their starts; the first is read again for each block of the second."""
     for rows in other.split_rows(_TILE):
         second = other.read(rows)
         for columns in one.split_rows():
@@ -323,7 +317,7 @@ def _count_steps(
 ) -> tuple[float, Sequence[int]]:
     """Return the largest distance, in steps of numbers as large as ``bulk``, and its place.
 
-    Subnormal numbers count as the dtype's smallest normal number.
+    Subnormal numbers count as the dtype's smallest normal one.
     """
     if first.shape != second.shape and first.ndim and second.ndim:
         return float("inf"), ()

@@ -1,6 +1,6 @@
 """``verify`` for branches computed in one run: each is compared with a separate run.
 
-Inputs differ between branches (by seed), to reveal a branch that depends on its neighbours.
+Inputs differ between branches, to reveal a branch that depends on its neighbours.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def verify_batched(
 
 
 def _find_misplaced_inputs(batch: Batched) -> Iterator[str]:
-    """Yield joins and splits without one part per branch in the branches' order."""
+    """Yield joins and splits that do not have one part per branch in order."""
     count = len(batch.labels)
     for join in batch.joins:
         nodes = [entry.node for entry in join.inputs]
@@ -129,7 +129,7 @@ def _find_misplaced_heads(batch: Batched) -> Iterator[str]:
         twin = heads[which]
         node, name = head.node, output_name(head)
         wanted = batch.labels[number] + output_name(twin).removeprefix(batch.labels[0])
-        # Unnamed heads, and nodes common to all branches, do not have the name of a branch.
+        # Unnamed heads, and nodes common to all branches, have no branch's name.
         is_own = bool(node.name) and node is not twin.node
         if is_own and name != wanted:
             yield f"output {name!r} stands where {wanted!r} should"
@@ -141,7 +141,7 @@ def _find_misplaced_heads(batch: Batched) -> Iterator[str]:
 
 
 class _Runs:
-    """Runs of the whole batch and of each branch alone, paired with the first branch."""
+    """Runs of the batch and of each branch alone, paired with the first branch."""
 
     def __init__(
         self, batch: Batched, model: Checkpoint, options: ProofOptions, notes: dict[str, None]
@@ -178,7 +178,7 @@ class _Runs:
         return [join_rounds(rounds) for rounds in compared]
 
     def _plan_rounds(self, opened: Sequence[Sequence[Computation]]) -> Iterator[tuple[int, Round]]:
-        """Yield each branch, alone and in the batch, for all sets of inputs."""
+        """Yield each branch, alone and in the batch, for each set of inputs."""
         for feeds in self._options.list_feeds(self._batch.graph):
             for number in range(self._options.inputs.rounds):
                 assigned = self._assign(opened[0][1:], number, feeds)
@@ -228,7 +228,7 @@ class _Runs:
         return [f"{node.name!r} ({label})"]
 
     def _refuse_unequal(self, values: Sequence[Mapping[Node, Array]]) -> None:
-        """Reject shapes unlike the first branch's. Raises RefusedError with all of them."""
+        """Raise RefusedError with all shapes unlike the first branch's."""
         faults: list[Fault] = []
         for pairing, own in zip(self.pairings, values, strict=True):
             for a, b in pairing.variables:

@@ -89,7 +89,6 @@ def choose_bodies(
 
 
 def _list_unlinked(body: Body, links: Mapping[Place, Entry]) -> list[Node]:
-    """List a body's nodes in order, without those that ``links`` replaces."""
     nodes = post_order(head.node for head in body.graph.heads)
     return [node for node in nodes if (node, 0) not in links]
 
@@ -101,10 +100,7 @@ def _substitute(
     links: Mapping[Place, Entry],
     images: dict[Node, Node],
 ) -> Checkpoint:
-    """Build a model of ``heads`` from ``order``, with the keys of ``links`` replaced.
-
-    ``images`` has nodes outside ``order`` that stay unchanged.
-    """
+    """``images`` has nodes outside ``order`` that stay unchanged."""
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry:
         # A body may return a captured output of a replaced If.
@@ -135,7 +131,7 @@ def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:
 
 
 def _are_alike(plan: RegionPlan, a: Node, b: Node) -> bool:
-    """Whether two operators are the same, apart from their bodies and captured values."""
+    """Bodies and captured values may differ."""
     if a.op != b.op or a.details.values != b.details.values:
         return False
     if list_bodies(a).keys() != list_bodies(b).keys():
@@ -258,7 +254,7 @@ def _open_body(
 ) -> Checkpoint:
     """Return a body as a model, and add its captured values to ``feeds``.
 
-    ``arguments`` are its own inputs: names, values and known shapes. Raises as :func:`open_bodies`.
+    ``arguments`` are its inputs: names, values and known shapes. Raises as :func:`open_bodies`.
     """
     inputs: list[Node] = []
     for node in body.graph.nodes:

@@ -194,7 +194,7 @@ class _Branch:
         )
 
     def _compare_parameters(self) -> list[ParameterPair]:
-        """Compare parameters; a fed one is not missing."""
+        """A fed parameter is not missing."""
         owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
         records = self.side.records
         compared = compare_parameters(owned, self.side.auxiliary, records, records)
@@ -240,7 +240,7 @@ class _Branch:
         return tuple(leave_drawn(values, drawing) for values in rounds), engines, ()
 
     def _is_allowed(self, error: RefusedError | InputError) -> bool:
-        """Whether the values may be missing: drawn numbers may be invalid for a model."""
+        """Numbers that were only drawn may be invalid for a model."""
         if self.options.allow_unsupported and isinstance(error, InputError):
             return True
         is_drawn = bool(self._firsts) and self.options.draws_all
@@ -316,7 +316,7 @@ class _Branch:
                     yield make_round(self._computations, draw, draw.outputs)
 
     def _list_shared(self) -> list[NodePair]:
-        """Pair variables that share a value: inputs, and parameters not known to differ."""
+        """Pair inputs, and parameters not known to differ."""
         inputs = [(a, b) for a, b in self.pairing.variables if not self.side.is_parameter(a, b)]
         equal: list[NodePair] = []
         missing: list[NodePair] = []
@@ -332,7 +332,7 @@ class _Branch:
         return self.side.records is not None and self.side.records.of(node) is not None
 
     def _check_sizes(self, setups: Sequence[Setup]) -> None:
-        """Reject sizes that a branch cannot take. Raises RefusedError with all of them."""
+        """Raise RefusedError with all sizes that a branch rejects."""
         faults: list[Fault] = []
         inputs, variables = self.options.inputs, self.pairing.variables
         twins: list[Mapping[Node, Node]] = [{a: a for a, _ in variables}, dict(variables)]
@@ -341,7 +341,7 @@ class _Branch:
         weights: dict[Node, GivenShape] = {}  # drawn weights have one shape for all sizes
         for owner, setup in enumerate(setups):
             sizes = _format_sizes(setup, self.twins)
-            # The owner's side first: a branch that rejects its own sizes is the reason.
+            # The owner first: a branch that rejects its own sizes is the reason.
             for side in (owner, 1 - owner):
                 unfed = {a: shape for a, shape in weights.items() if a not in setup.feeds}
                 known = {**unfed, **setup.shapes}

@@ -95,7 +95,6 @@ class ExportTolerance(Tolerance, frozen=True, kw_only=True):
     by_dtype: Mapping[str, float]
 
     def find_limit(self, wanted: Array) -> float:
-        """Return the allowed distance from ``wanted``."""
         dtype = name_dtype(wanted.dtype)
         if not is_floating(wanted.dtype):
             return 1.0 if dtype in _STEP else 0.0
@@ -126,7 +125,6 @@ class OutputComparison(msgspec.Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether a judged output differs."""
         return not self.comparison and not self.unjudged
 
 
@@ -143,9 +141,9 @@ class InnerComparison(msgspec.Struct, frozen=True):
 class Values(msgspec.Struct, frozen=True):
     """The result of one run of both branches.
 
-    ``first`` is the first difference in topological order, or None. ``layers`` are the inner
-    outputs, in that order, if requested. ``sizes_of`` is the branch whose sizes and feeds were
-    used, None if all agree.
+    ``first`` is the first difference in topological order, or None. ``layers`` are inner outputs in
+    that order, if requested. ``sizes_of`` is the branch whose sizes and feeds were used, None if
+    all agree.
     """
 
     outputs: tuple[OutputComparison, ...]
@@ -192,9 +190,9 @@ def compare_runs(
 ) -> Values:
     """Compare two runners' outputs in order, and inner outputs of ``nodes`` if an output differs.
 
-    ``names`` are the outputs' on both sides, ``nodes`` pairs that compute the same. With ``layers``
-    all inner outputs are compared. Raises InputError or RefusedError if inner values cannot be
-    computed although the outputs are equal.
+    ``names`` are the outputs' on both sides, ``nodes`` pairs that compute the same. ``layers`` asks
+    for all inner outputs. Raises InputError or RefusedError if inner values cannot be computed
+    although the outputs are equal.
     """
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
     outputs = tuple(
@@ -268,10 +266,7 @@ def _compare_inner(
     *,
     to_first: bool,
 ) -> list[InnerComparison]:
-    """Compare inner outputs; with ``to_first`` up to the first difference.
-
-    ``partners`` maps a node to its counterpart in the reference.
-    """
+    """``partners`` maps nodes to the reference's; ``to_first`` stops at a difference."""
     if not partners:
         return []
     kept: dict[tuple[Node, int], Any] = {}
@@ -287,7 +282,7 @@ def _compare_inner(
             return
         if to_first and compared and not compared[-1].comparison:
             return
-        # Popped to free memory during the second run.
+        # Frees memory during the second run.
         result = compare_values(value, kept.pop((partner, index)), tolerance)
         name = reference.label(partner, index)
         compared.append(InnerComparison(name, node.name, node.operator_text, index, result))
@@ -317,7 +312,7 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
 def _compare_sequences(
     values: Sequence[Any], wanted: Sequence[Any], tolerance: Tolerance
 ) -> Comparison:
-    """Return the comparison of the worst element, which stands for the sequence."""
+    """The worst element stands for the sequence."""
     if len(values) != len(wanted):
         return _differ(f"sequences of {len(values)} and {len(wanted)}")
     each = [compare_values(a, b, tolerance) for a, b in zip(values, wanted, strict=True)]
@@ -340,7 +335,7 @@ def _compare_numbers(value: Array, wanted: Array, tolerance: Tolerance) -> Compa
     comparison = compare_arrays(
         value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol
     )
-    # Equal numbers in different dtypes do not have equal bits.
+    # Equal numbers of different dtypes differ in bits.
     return msgspec.structs.replace(comparison, identical=False)
 
 
@@ -364,7 +359,7 @@ def find_largest(array: Array) -> float:
     if array.dtype.kind not in "fiub" or not array.size:
         return 0.0
     is_float = array.dtype.kind == "f"
-    # Converted first: the least integer's magnitude overflows in its own dtype.
+    # The least integer's magnitude overflows in its own dtype.
     finite = array[np.isfinite(array)] if is_float else array.astype(np.float64)
     return float(np.abs(finite).max()) if finite.size else 0.0
 

@@ -31,7 +31,7 @@ _FEW, _MORE = 4096, 32
 difference.
 """
 _LARGE = 1000
-# Powers of ten on either side of 1, within float32; outside float16 they become 0 or infinite.
+# Within float32, powers of ten on either side of 1; outside float16 they become 0 or infinite.
 _DECADES = 30.0
 _LENGTHENED = 4
 """The most free sizes that are lengthened."""
@@ -42,7 +42,7 @@ _SAMPLES, _NUMBERS = 1024, 1 << 14
 
 
 def can_label(values: Values) -> bool:
-    """Whether each element can have a label of its own, within the limit of all runs."""
+    """Whether each element can have its own label, within the limit of all runs."""
     if not values or not all(array.dtype.name in _DIGITS for array in values.values()):
         return False
     count = sum(array.size for array in values.values())
@@ -72,7 +72,7 @@ def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield the floats shuffled, with other signs, and scaled; integers stay unchanged."""
+    """Yield the floats shuffled, with other signs, and scaled; integers stay."""
     floats = {key: array for key, array in values.items() if is_floating(array.dtype)}
     # Opposite signs pass a Relu.
     yield {**values, **{key: -array for key, array in floats.items()}}
@@ -90,11 +90,11 @@ def _scale(rng: np.random.Generator, array: Array, scale: float | Array) -> Arra
 
 
 def _move(rng: np.random.Generator, array: Array) -> Array:
-    """Shuffle an array, or roll it if long: a permutation would take longer than most regions."""
+    """Long arrays are rolled: a permutation would take longer than most regions."""
     flat = array.reshape(-1)
     if flat.size > _FEW:
         return np.roll(flat, int(rng.integers(1, flat.size))).reshape(array.shape)
-    # A copy: numpy shuffles an empty array in place, and the array may be read-only.
+    # numpy shuffles an empty array in place, and the array may be read-only.
     moved: Array = rng.permutation(np.array(flat))
     return moved.reshape(array.shape)
 
@@ -106,8 +106,8 @@ def _draw_signs(rng: np.random.Generator, array: Array) -> Array:
 def draw_magnitudes(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
     """Yield the floats for many samples, each with its own signs and magnitude; keep integers.
 
-    A free size serves as the number of samples; without one nothing is yielded, nor for floats of
-    at most 16 bits: their rounding shows at every threshold.
+    A free size counts samples; without one nothing is yielded, nor for floats of at most 16 bits:
+    their rounding shows at every threshold.
     """
     floats = [key for key, array in values.items() if is_floating(array.dtype)]
     if any(values[key].dtype.itemsize < 4 for key in floats):
@@ -153,7 +153,7 @@ def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]
     """Yield different values for the same keys; equal sizes change together so that values fit.
 
     These are shuffled numbers with other signs, larger numbers, any magnitudes, and arrays with a
-    free size increased by one. ``known`` has the sizes that are not free, if the rank is known.
+    free size increased by one. ``known`` has the fixed sizes, if the rank is known.
     """
     # Both sides call this separately and must get the same inputs.
     rng = np.random.default_rng(0)

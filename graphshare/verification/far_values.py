@@ -66,13 +66,13 @@ _BENDS, _FEW, _RUNS = 12, 8, 64
 
 
 class _Departure(Struct, frozen=True):
-    """An element at which the sides diverge, with its starting numbers."""
+    """An element at which the sides diverge."""
 
     numbers: dict[Key, float]
 
     @property
     def size(self) -> float:
-        """Its largest number; the departure with the smallest size is reported."""
+        """The departure with the smallest size is reported."""
         return max(map(abs, self.numbers.values()))
 
 
@@ -131,7 +131,7 @@ def _describe(trial: Trial, departure: _Departure, ranges: dict[Key, tuple[Any, 
 
 
 def _list_points(nodes: Sequence[Node], constants: Iterable[Constant]) -> Array:
-    """List numbers to try: a few of all magnitudes, then some around the operators' bends."""
+    """Return a few numbers of all magnitudes, then some around the operators' bends."""
     bends = dict.fromkeys(chain(_list_attributes(nodes), _list_numbers(constants)))
     few = [number for number in bends if np.isfinite(number) and number][:_BENDS]
     # A Clip after an Add bends at the difference of both numbers, after a Mul at their quotient.
@@ -209,8 +209,8 @@ def _find_apart(
 ) -> Array:
     """Find elements whose difference exceeds the tolerance and either side's noise.
 
-    The tolerance is relative to the element, and to the largest element of ``seen``: a small number
-    may come from an intermediate result that was as large, and rounded.
+    The tolerance is relative to the element, and to the largest of ``seen``: a small number may
+    come from a large, rounded intermediate result.
     """
     tolerance = allow_share(trial.tolerate(*values), trial.cone.ends[number])
     numbers = [_sample(value) for value in values]
@@ -219,7 +219,7 @@ def _find_apart(
         tolerance.find_limit(seen), max(tolerance.rtol, tolerance.of_largest) * sizes
     )
     apart = _measure(*numbers)
-    # Beyond its range float16 has infinity, so these differences show nothing.
+    # Beyond its range float16 has infinity: these differences show nothing.
     starts = [
         abs(_sample(np.broadcast_to(array, values[0].shape)))
         for array in drawn.values()

@@ -47,7 +47,6 @@ def make_report(report: Report, where: str, command: str = "verify") -> Findings
             if stage.verdict in ("fails", "unknown"):
                 first = f"{stage.name} of {branch.branch}: {stage.summary}"
                 findings.append(make_finding(stage.name, "\n".join((first, *stage.details))))
-    # A verdict that holds is only a note.
     findings.append(make_finding("verdict", report.verdict, Level.NOTE if report else Level.ERROR))
     return FindingsReport(
         command=command, files=(where,), findings=tuple(findings), rules=tuple(_RULES.values())

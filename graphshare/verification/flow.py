@@ -70,7 +70,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
 
     @property
     def draws_all(self) -> bool:
-        """Whether all inputs and sizes are drawn; a model may be unable to compute such numbers."""
+        """Whether all inputs and sizes are drawn; a model may not accept such numbers."""
         return not (self.feeds or self.shapes or self.train_step) and self.inputs.sets is None
 
     def with_values(
@@ -78,7 +78,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
     ) -> ProofOptions:
         """Add values and shapes for inputs of graphs. Raises as :func:`as_values`.
 
-        An option also applies to a variable of its name that another option selects by number.
+        An option also applies to a variable of its name that another one selects by number.
         """
         own = msgspec.structs.replace(
             self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs)
@@ -136,7 +136,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
 def make_options(
     inputs: Inputs | None, tolerance: Tolerance | None, engine: Names, **others: Any
 ) -> ProofOptions:
-    """Make options from a caller's arguments; None selects a default."""
+    """Return options; a None argument selects its default."""
     own = inputs or Inputs()
     engines = tuple(name for text in as_names(engine) for name in text.split(",")) or (None,)
     return ProofOptions(
@@ -163,7 +163,7 @@ def limit_proof(resources: Resources | None, *models: Checkpoint) -> Iterator[No
 
 
 def check_options(options: ProofOptions) -> list[Fault]:
-    """Return a fault for each pair of options that exclude each other."""
+    """Return a fault for each pair of incompatible options."""
     faults: list[Fault] = []
     sets = options.inputs.sets
     has_rounds = options.inputs.rounds > 1 or options.train_step
@@ -186,8 +186,7 @@ def find_obstacles(
 
     Raises:
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
-        UsageError: a graph's backend is not installed, unless that is allowed or no value is
-            needed.
+        UsageError: a needed backend is not installed, unless that is allowed.
     """
     obstacles = [obstacle for graph, _ in parts if (obstacle := find_obstacle(graph))]
     if obstacles and is_needed and not is_allowed:
@@ -202,7 +201,7 @@ def find_obstacles(
 
 
 def refuse_options(faults: Sequence[Fault]) -> None:
-    """Raise UsageError with all faults, if there are any."""
+    """Raise UsageError with all faults, if any."""
     UsageError.raise_any(faults)
 
 
@@ -219,8 +218,8 @@ def make_round(
 ) -> Round:
     """Return both sides in each engine on a set of inputs.
 
-    ``known`` are the first engine's outputs, if computed; ``by_output`` gives its inner outputs
-    their own names.
+    ``known`` are the first engine's outputs, if computed; ``by_output`` names its inner outputs
+    separately.
     """
     runners: dict[str, tuple[Runner, Runner]] = {}
     for both in engines:
@@ -246,8 +245,8 @@ def compare_round(
 ) -> RoundComparisons:
     """Compare both sides in each engine on one set of inputs, and each engine with the first.
 
-    ``names`` are the outputs' on both sides, ``nodes`` pairs that compute the same, ``heads`` the
-    outputs; a side with None is not compared across engines.
+    ``names`` are the outputs' on both sides, ``nodes`` pairs that compute the same; a side whose
+    ``heads`` are None is not compared across engines.
     """
     values = [
         compare_runs(

@@ -41,13 +41,13 @@ _HINT = "nothing was written; leave these sizes fixed"
 class SizesProof(msgspec.Struct, frozen=True):
     """The result of a proof.
 
-    ``outputs`` and ``fixed`` count outputs that are equal at the file's sizes and at fixed sizes; 0
-    if not compared. ``batches`` are the compared batch sizes, ``sizes`` others computed without a
+    ``outputs`` and ``fixed`` count outputs that are equal at the file's and at fixed sizes; 0 if
+    not compared. ``batches`` are the compared batch sizes, ``sizes`` others computed without a
     comparison; ``witnesses`` are models at other sizes with their verdicts. ``max_abs`` and
     ``of_largest`` are a sample's largest difference from the original: absolute, and relative to
     the output's largest number. ``optimized``: outputs at the file's sizes are equal bit for bit
-    even with onnxruntime's optimizations. ``tells_apart``: not all samples have equal outputs, so
-    mixed-up samples are noticed.
+    even with onnxruntime's optimizations. ``tells_apart``: samples differ in outputs, so mixed-up
+    samples are noticed.
     """
 
     outputs: int = 0
@@ -147,9 +147,9 @@ class _NotComputedError(DisprovedError):
 
 
 class _Trial:
-    """Both models, open for runs.
+    """Both models, open for runs; ``batch`` is the symbol of the batch size or None.
 
-    ``batch`` is the symbol of the batch size or None, ``per_run`` its value in the file.
+    In the file its value is ``per_run``.
     """
 
     def __init__(
@@ -173,12 +173,12 @@ class _Trial:
         self.tells_apart = self.batch is None
 
     def prove(self) -> SizesProof:
-        """Compare both models. Raises DisprovedError."""
+        """Raises DisprovedError."""
         # At least two sets, so that a batch mixes samples of different runs.
         least = max(2, -(-_SAMPLES // self.per_run), len(self.sets))
         drawn = self._draw(self.original, {}, least + self.inputs.rounds - 1)
         runs = [_compute(self.original, values) for values in drawn]
-        # A model that draws numbers differs from itself: nothing could be proved.
+        # A model that draws numbers differs from itself.
         if list_changed(self.names, _compute(self.original, drawn[0]), runs[0]):
             hint = "write it without a proof with `verify=False`"
             raise RefusedError(
@@ -228,10 +228,7 @@ class _Trial:
     def _draw(
         self, part: Computation, sizes: Mapping[str, int], count: int
     ) -> list[dict[str, Array]]:
-        """Draw ``count`` sets of inputs, at free ``sizes`` or the file's.
-
-        The sets differ only in samples.
-        """
+        """Draw ``count`` sets that differ only in samples, at free ``sizes`` or the file's."""
         nodes = {node.name: node for node in part.graph.variables()}
         ranks = {name: len(shape or ()) for name, (_, shape) in list_declared(part.graph).items()}
         shapes: dict[str, list[int | None]] = {}
@@ -251,7 +248,7 @@ class _Trial:
         return sets
 
     def _feed(self, drawn: Mapping[Node, Array], number: int) -> dict[str, Array]:
-        """Return given values by name, or random picks from these for other shapes and sets."""
+        """Return given values by name, or random picks from them for other shapes and sets."""
         stated = self.sets[number % len(self.sets)]
         rng = np.random.default_rng(self.inputs.seed + number)
         values = {node.name: value for node, value in drawn.items()}
@@ -266,7 +263,7 @@ class _Trial:
         return values
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
-        """Return inputs with this size that an output needs, each with its axis."""
+        """Return needed inputs with this size, each with its axis."""
         needed = {node.name for node in self.original.graph.variables()}
         return [(name, axis) for name, axis in symbol.places if name in needed]
 
@@ -285,7 +282,7 @@ class _Trial:
         return DisprovedError(Fault(message, where=self.source.where, hint=_HINT))
 
     def _prove_fixed(self, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> bool:
-        """Compare at the file's sizes; return whether outputs are equal even with optimizations."""
+        """Return whether outputs are equal even with optimizations."""
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Without optimizations: some need fixed sizes, and change the order of sums.
@@ -302,7 +299,7 @@ class _Trial:
     def _prove_batch(
         self, drawn: Sequence[Mapping[str, Array]], runs: Sequence[Sequence[Array]]
     ) -> tuple[int, ...]:
-        """Compare batches of other sizes with ``runs`` of single samples; return their sizes."""
+        """Compare batches with ``runs`` of single samples; return their sizes."""
         if self.batch is None:
             return ()
         shapes = {tuple(output.shape for output in run) for run in runs}
@@ -360,7 +357,7 @@ class _Trial:
         return parts
 
     def _split(self, output: Array, place: int, count: int) -> Array:
-        """Return an output with samples along the first axis, repeated if it has none."""
+        """Return samples along the first axis, repeated if the output has none."""
         assert self.batch is not None
         for number, axis in enumerate(self.rewrite.outputs[place]):
             if self.batch.name in axis:

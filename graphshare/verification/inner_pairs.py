@@ -30,7 +30,7 @@ def can_be_one(first: Parts, second: Parts) -> bool:
 
 
 def _are_compatible_dtypes(first: str | None, second: str | None) -> bool:
-    """Whether one value may have both dtypes: equal ones, unknown ones, or any two floats."""
+    """Floats may differ in dtype."""
     dtypes = {first, second}
     if len(dtypes) == 1 or None in dtypes:
         return True
@@ -54,9 +54,9 @@ def pair_readers(
 ) -> Iterator[tuple[Entry, Entry]]:
     """Yield pairs of values that have read the same parameters last; ``sides`` are nodes in order.
 
-    Parameters match by content or name, and each has one reader. One operator may read parameters
-    (a convolution its weight and bias) that several read on the other side; the last of these has
-    the same value.
+    Parameters match by content or name, and have one reader. One operator may read parameters (a
+    convolution its weight and bias) that several read on the other side; the last of these has the
+    same value.
     """
     readers = [_find_readers(nodes) for nodes in sides]
     same = _match(readers, find_contents)
@@ -71,7 +71,7 @@ def pair_readers(
 
 
 def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> Iterable[set[tuple[Node, Node]]]:
-    """Group left and right readers of the same parameters; groups with a common reader join."""
+    """Groups with a common reader join."""
     groups: dict[tuple[int, Node], set[tuple[Node, Node]]] = {}
     for pair in pairs:
         known = [groups.get(reader, ()) for reader in enumerate(pair)]
@@ -82,7 +82,7 @@ def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> Iterable[set[tuple[Nod
 
 
 def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
-    """Map parameters with a single reader to it; those that read only parameters do not count."""
+    """Map parameters with a single reader to it; readers of parameters alone do not count."""
     roots: dict[Node, tuple[Node, ...]] = {}
     readers: dict[Node, dict[Node, None]] = {}
     for node in nodes:
@@ -103,7 +103,7 @@ def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
 def _match(
     readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindContent]
 ) -> dict[Node, Node]:
-    """Map left parameters to equal ones on the right, else to namesakes."""
+    """Match parameters by content, else by name."""
     contents: list[dict[Hashable, Node]] = [
         index_unique((_find_telling(find(node)), node) for node in own)
         for own, find in zip(readers, find_contents, strict=True)
@@ -122,7 +122,7 @@ def _match(
 
 
 def _find_telling(content: Hashable | None) -> Hashable | None:
-    """Return the content if it identifies a parameter; None for a few bytes."""
+    """Return the content unless it has too few bytes to identify a parameter."""
     match content:
         case (_, _, (_, _, *_)):  # a hash
             return content

@@ -95,7 +95,7 @@ def list_folders(folder: str) -> list[str]:
 
 
 class _SetReader:
-    """Reads values that a graph declares: inputs and, if given, ``outputs``. Collects ``faults``."""
+    """Reads declared values: inputs and, if given, ``outputs``. Collects ``faults``."""
 
     def __init__(self, graph: Graph, outputs: Declared | None = None) -> None:
         self.faults: list[Fault] = []
@@ -104,14 +104,13 @@ class _SetReader:
         self._declared = {**self._sides["output"], **self.inputs}
 
     def read_folder(self, folder: str) -> list[dict[str, Any]]:
-        """Read each ``.npz`` file directly in a folder as a set, and all others as one."""
+        """Each ``.npz`` file is a set; all other files are one."""
         sets: list[dict[str, Any]] = []
         own: dict[str, Any] = {}
         places: dict[str, str] = {}
         for path in _list(folder):
             stem, ending = os.path.splitext(os.path.basename(path))
             number = _VALUE.fullmatch(stem) if ending == ".pb" else None
-            # Outputs are read only if some are wanted.
             is_value = number is not None and (number[1] == "input" or bool(self._sides["output"]))
             if ending not in (".npz", ".npy") and not is_value:
                 continue
@@ -136,7 +135,7 @@ class _SetReader:
         return [*sets, own] if own else sets
 
     def _read_value(self, path: str, number: re.Match[str]) -> dict[str, Any]:
-        """Return a file's value by its own name if the model has it, else by that of its number."""
+        """Return a file's value by its own name if the model has it, else by its number's."""
         side, place = number[1], int(number[2])
         declared = self._sides[side]
         kinds: dict[str, str] = {}
@@ -145,7 +144,7 @@ class _SetReader:
         # Test data often has no names; then the file's number counts.
         at_place = next(iter(list(declared)[place:]), "")
         by_kind: dict[str, tuple[str, Any]] = {}
-        # The type of a value follows from its name: the file does not state it.
+        # The file does not state its value's type; the name decides.
         for kind in dict.fromkeys((kinds.get(at_place, ""), *kinds.values())):
             with suppress(InputError):
                 name, value = by_kind[kind] = read_value(path, kind)
@@ -159,7 +158,7 @@ class _SetReader:
 
 
 def _list(folder: str) -> list[str]:
-    """Return a folder's paths, shorter names first so that numbers are in order."""
+    """Shorter names come first, so that numbers are in order."""
     return [
         join(folder, name)
         for name in sorted(list_names(folder), key=lambda name: (len(name), name))
@@ -169,7 +168,7 @@ def _list(folder: str) -> list[str]:
 def _find_misfits(
     graph: Graph, declared: Declared, name: str, value: Any, where: str
 ) -> Iterator[Fault]:
-    """Yield a fault for a value unknown to the graph, or declared with another dtype or shape."""
+    """Check that the graph has the value, with this dtype and shape."""
     known = list(declared) or [node.name for node in graph.variables()]
     if name not in known:
         yield Fault(

@@ -57,7 +57,7 @@ class Inputs(Options, frozen=True, kw_only=True):
 
 
 class Setup(msgspec.Struct, frozen=True, eq=False):
-    """Feeds and shapes of inputs of ``branch``, None for all branches."""
+    """Feeds and shapes of inputs of ``branch``, None for all."""
 
     feeds: Mapping[Node, Array] = EMPTY
     shapes: Mapping[Node, GivenShape] = EMPTY
@@ -68,7 +68,7 @@ _AS_DECLARED = Setup()
 
 
 class Draw(msgspec.Struct, frozen=True, eq=False):
-    """Both sides' inputs by variable, and their outputs if already computed.
+    """Both sides' inputs by variable, and outputs if already computed.
 
     ``sizes_of`` is the branch with these feeds and shapes, None for both; ``seed`` is for
     operators.
@@ -94,7 +94,7 @@ class _Attempt:
         self.one_sided: tuple[Mapping[Node, Array], tuple[Outputs, Outputs]] | None = None
 
     def __call__(self, values: Mapping[Node, Array]) -> None:
-        """Compute both sides. Raises InputError if one rejects the values."""
+        """Raises InputError if a side rejects the values."""
         values = self._drawer.fit(values, self._feeds)
         left, right = map(try_run, self._drawer.sides, self._drawer.share(values))
         refusals = [each.error for each in (left, right) if isinstance(each, Refused)]
@@ -127,7 +127,7 @@ class Drawer:
         self.sides, self._inputs = sides, inputs
         self._training, self._describe = training, describe or (lambda node: [repr(node.name)])
         self.notes: dict[str, None] = {} if notes is None else notes
-        # The side that infers sizes from its weights leads: it knows more than declarations.
+        # The side that infers sizes from weights leads: it knows more than declarations.
         self._is_swapped = sides[1].infers_sizes and not sides[0].infers_sizes
         self._leader, self._follower = self._swap(sides)
         self._titles, self._pairs = self._swap(titles), [*map(self._swap, pairs)]
@@ -150,9 +150,9 @@ class Drawer:
         return (pair[1], pair[0]) if self._is_swapped else pair
 
     def draw(self, setup: Setup = _AS_DECLARED, *, count: int | None = None) -> Iterator[Draw]:
-        """Yield sets with feeds and shapes of left variables and of unpaired right ones.
+        """Yield ``count`` sets, by default as many as needed.
 
-        ``count`` is their number, by default as many as needed.
+        They have feeds and shapes of left variables and of unpaired right ones.
 
         Raises:
             RefusedError: inputs cannot be drawn, or both sides fix different sizes.
@@ -195,7 +195,7 @@ class Drawer:
         return _choose_nodes(by_node, set(self._leader.graph.variables()))
 
     def _unify(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
-        """Add all sizes that either side fixes to the leader's shapes."""
+        """Add sizes that either side fixes to the leader's shapes."""
         twins = {a.name: b.name for a, b in self._pairs}
         by_name = {node.name: shape for node, shape in shapes.items()}
         known = unify_sizes(
@@ -206,7 +206,7 @@ class Drawer:
         return {**shapes, **fixed}
 
     def _draw(self, setup: Setup, number: int, batch: int = 1) -> tuple[Draw, bool]:
-        """Draw a set; return whether sizes were open, too. Raises RefusedError."""
+        """Return a set, and whether sizes were open. Raises RefusedError."""
         feeds, seed = setup.feeds, self._inputs.seed + number
         taken = {node: shape for node, shape in setup.shapes.items() if node not in feeds}
         attempt = _Attempt(self, feeds)
@@ -262,7 +262,7 @@ class Drawer:
                 yield self._draw(setup, seed)[0]
 
     def _find_seed(self, setup: Setup, turn: int) -> int | None:
-        """Find a seed offset that separates inputs equal in all sets so far, or None."""
+        """Return a seed offset with which such inputs differ, or None."""
         alike = self._list_alike(self._drawn, setup.feeds)
         if not alike:
             return None
@@ -306,7 +306,7 @@ class Drawer:
         return {a.name: needed[b.name] for a, b in self._pairs if b.name in needed}
 
     def fit(self, values: Mapping[Node, Array], feeds: Mapping[Node, Array]) -> dict[Node, Array]:
-        """Convert values that were not fed to the follower's dtypes."""
+        """Convert unfed values to the follower's dtypes."""
         declared = list_declared(self._follower.graph)
         converted: dict[Node, Array] = {}
         for a, b in self._pairs:
@@ -336,7 +336,7 @@ def read_bits(value: Any) -> Any:
 def choose_by_name(
     values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: Collection[Node] = ()
 ) -> dict[Node, Any]:
-    """Choose values for left variables, by their names or else their counterparts'.
+    """Choose values for left variables, by their names or their counterparts'.
 
     ``nodes`` are unpaired variables of either side.
     """
@@ -345,7 +345,7 @@ def choose_by_name(
 
 
 def choose_own(nodes: Iterable[Node], values: Mapping[str, Value]) -> dict[Node, Value]:
-    """Choose the values that have the names of ``nodes``."""
+    """Choose the values named like ``nodes``."""
     return {node: values[node.name] for node in nodes if node.name in values}
 
 

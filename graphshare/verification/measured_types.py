@@ -51,7 +51,7 @@ def measure_constants(model: Checkpoint, entries: Sequence[Entry]) -> dict[Node,
 
 
 def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, Any]:
-    """Compute ``entries`` on drawn inputs without optimizations; failed ones are left out."""
+    """Compute ``entries`` on drawn inputs without optimizations; omit failed ones."""
     try:
         graph = msgspec.structs.replace(model.graph, heads=tuple(entries))
         computation = open_computation(msgspec.structs.replace(model, graph=graph), exact=True)
@@ -59,7 +59,7 @@ def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, A
     except GraphshareError as error:
         if is_chosen_limit(error):
             raise
-        # One operator unknown to onnxruntime must not hide the others.
+        # An operator unknown to onnxruntime must not hide the others.
         measured: dict[Place, Any] = {}
         if len(entries) > 1:
             for entry in entries:

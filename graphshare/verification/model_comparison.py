@@ -139,7 +139,6 @@ class ModelComparison:
         self._judge = make_judge(self._pairs)
 
     def run(self) -> Report:
-        """Run all stages and return the report."""
         self._compare_structure()
         graphs = [side.graph for side in self._sides]
         reasons = find_obstacles(
@@ -168,7 +167,7 @@ class ModelComparison:
         return self._report(tuple(leave_drawn(values, drawing) for values in rounds))
 
     def _judge_values(self, runs: _Runs, drawing: Sequence[Node]) -> tuple[Values, ...]:
-        """Judge the regions; return the outputs' comparison, less differences explained by noise."""
+        """Judge the regions; return the outputs' comparison, less differences due to noise."""
         rounds = self._compare(runs)
         if not self._is_exact:
             for side in runs.sides:
@@ -184,7 +183,7 @@ class ModelComparison:
         return rounds
 
     def _is_answer_without_values(self, error: GraphshareError) -> bool:
-        """Whether the models are equal for every input, and only drawn numbers were rejected."""
+        """Whether the models are exactly equal and only drawn numbers were rejected."""
         return (
             self._is_exact and self._options.draws_all and not isinstance(error, MemoryLimitError)
         )
@@ -214,20 +213,20 @@ class ModelComparison:
         return Report((branch,), (*self._notes, *self._coverage.describe()))
 
     def _tolerate(self, dtype: str) -> None:
-        """Set both tolerances by dtype; an empty dtype means another program."""
+        """Set both tolerances; an empty dtype means another program."""
         chosen = self._options.tolerance
         self._dtype = dtype
         self._tolerance = tolerate_dtype(dtype, chosen) if dtype else tolerate_other_program(chosen)
         self.tolerate = tolerate_region(dtype, chosen)
 
     def _adapt_tolerance(self, outputs: Sequence[tuple[Any, Any]]) -> None:
-        """Use output dtypes across formats: without stated input types, fed types decide."""
+        """Across formats, compare output dtypes: without stated input types, fed types decide."""
         left, right = (find_format(side.graph) for side in self._sides)
         if not self._dtype and left is not right:
             self._tolerate(_find_output_dtype(outputs))
 
     def _judge_structure(self, reasons: Sequence[str]) -> Report:
-        """Report models that are not computed: without values only exact ones are proved."""
+        """Without values, only exact equality is proved."""
         values = Stage("values", "skipped", "not run", tuple(sorted({*reasons})))
         stages = [self._structure, *self._gaps, values]
         if not self._is_exact:
@@ -255,7 +254,7 @@ class ModelComparison:
         self._structure = Stage("structure", "skipped", summary, changes)
 
     def _set_exact(self, report: RegionReport | None) -> None:
-        """Record a report of exact equality by identities; ignore None."""
+        """Record exact equality by identities."""
         if report is not None:
             self._is_exact, self._structure = True, exact_stage(report)
             self._regions = self._regions or [report]
@@ -273,14 +272,14 @@ class ModelComparison:
         return open_computation(model, executor, as_input=self._options.as_input)
 
     def _open_moved(self, side: int) -> Iterator[Computation]:
-        """Yield a model with weights a step off, if it has the coarser of two dtypes."""
+        """Yield the model that has the coarser of two dtypes with weights a step off."""
         if self._dtype and _find_coarsest(self._sides[side]) == self._dtype:
             moved = move_weights(self._sides[side], self._dtype)
             executor = next(iter(self._executors[side].values()))
             yield self._open_model(moved, executor)
 
     def _choose_executors(self) -> list[ChosenEngines]:
-        """Choose executors; an engine applies only to a model with a choice."""
+        """An engine applies only to a model that has a choice."""
         default = msgspec.structs.replace(self._options, engines=(None,), strict_engine=False)
         chosen: list[ChosenEngines] = []
         refusals: list[RefusedError] = []
@@ -320,7 +319,7 @@ class ModelComparison:
     def _pair_parameters(
         self, sides: tuple[Computation, Computation], fed: Set[str]
     ) -> list[NodePair]:
-        """Pair parameters that are fed or drawn; those from files need no pairs."""
+        """Parameters from files need no pairs."""
         parameters = self._find_given_parameters(sides, fed)
         drawn = [a for a, b in parameters if fed.isdisjoint((a.name, b.name))]
         if drawn:
@@ -337,13 +336,13 @@ class ModelComparison:
         """Pair parameters that are ``fed``, or drawn because neither file contains them.
 
         They have the same place in graphs of one structure, or else the same name. Raises
-        RefusedError with all parameters that lack a value, or have one and are fed.
+        RefusedError with all parameters without a value, or with one and fed.
         """
         seed, inputs = self._options.inputs.params_seed, dict(self._pairs.inputs)
 
         @cache
         def find_defaults() -> set[str]:
-            # Defaults need an open session, so they are looked up only if they matter.
+            # Defaults need an open session: look them up only if they matter.
             return {name for side in sides for name in side.list_defaults()}
 
         def takes_value(a: Node, b: Node) -> bool:
@@ -403,7 +402,7 @@ class ModelComparison:
         return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
 
     def _judge_regions(self, runs: _Runs, drawing: Sequence[Node]) -> None:
-        """Judge the regions, a few sets that both models compute at a time."""
+        """Sets that both models compute are judged a few at a time."""
         (left, right), computed = runs.sides, runs.list_computed()
         for start in range(0, len(computed), _TOGETHER):
             together = computed[start : start + _TOGETHER]
@@ -428,7 +427,7 @@ class ModelComparison:
 def _name_values(
     sides: tuple[Computation, Computation], draw: Draw, held: Sequence[Collection[str]]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return both models' inputs by name, in their dtypes, and parameters not ``held``."""
+    """Return both models' inputs by name in their dtypes, without parameters in ``held``."""
     named: tuple[dict[str, Array], dict[str, Array]] = {}, {}
     for own, side, drawn, known in zip(named, sides, draw.values, held, strict=True):
         values, _ = side.complete(drawn)
@@ -488,7 +487,7 @@ def _find_coarsest(model: Checkpoint) -> str | None:
 
 
 def _find_output_dtype(outputs: Sequence[tuple[Any, Any]]) -> str:
-    """Return the least precise differing output dtype, empty if the models agree."""
+    """Return the least precise differing dtype, empty if the models agree."""
     differing: set[str] = set()
     for both in outputs:
         if has_refused(both):

@@ -119,7 +119,7 @@ def _list_inner(cones: Sequence[Cone], side: int) -> list[Entry]:
 def _compute_inner(
     planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Cone], side: int
 ) -> list[_Value]:
-    """Compute the values inside a side's regions that hardly equal others by chance."""
+    """Omit values that may equal others by chance."""
     entries = _list_inner(cones, side)
     if not entries:
         return []
@@ -132,7 +132,7 @@ def _compute_inner(
 
 
 def _is_equal(value: _Value, other: _Value, tolerate: Tolerate) -> bool:
-    """Whether values are equal up to rounding, and both or neither come from masks."""
+    """Values must be equal up to rounding, and both or neither come from masks."""
     kinds = [(each.array.shape, find_operator(each.entry) in MASKS) for each in (value, other)]
     if kinds[0] != kinds[1]:
         return False
@@ -151,7 +151,7 @@ def _sum_up(value: Array) -> Array:
 
 
 def _is_telling(value: Any) -> bool:
-    """Whether a value is an array of finite floats, hardly equal to others by chance."""
+    """Other values may be equal by chance."""
     if not is_array(value) or value.dtype.kind != "f":
         return False
     if value.size < 2 or not np.isfinite(value).all():
@@ -160,7 +160,7 @@ def _is_telling(value: Any) -> bool:
 
 
 def _loosen(tolerance: Tolerance) -> Tolerance:
-    """Widen the tolerance: each model has accumulated rounding since its inputs."""
+    """Each model has accumulated rounding since its inputs."""
     return msgspec.structs.replace(tolerance, of_largest=_ROUNDED * tolerance.of_largest)
 
 

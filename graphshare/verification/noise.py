@@ -57,10 +57,10 @@ def allow_noise(
 ) -> tuple[tuple[Values, ...], list[str]]:
     """Allow outputs to differ as much as a model differs from itself; return comparisons and notes.
 
-    A rewrite, or a new session, may make a backend choose kernels that sum in a different order.
-    ``inputs`` and ``outputs`` are both models', by round; rounds of further engines follow and stay
-    unchanged. ``open_moved`` opens a side's model with other weights that round to the same values,
-    if its dtype has rounded them.
+    A rewrite, or a new session, may make a backend sum in a different order. ``inputs`` and
+    ``outputs`` are both models', by round; rounds of further engines follow and stay unchanged.
+    ``open_moved`` opens a side's model with other weights that round to the same values, if its
+    dtype has rounded them.
     """
     allowed, notes = list(rounds), list[str]()
     for number, own in enumerate(outputs):
@@ -86,7 +86,7 @@ def _excuse(
     tolerance: Tolerance,
     notes: list[str],
 ) -> Values:
-    """Accept outputs explained by noise; leave those beyond its cap unjudged."""
+    """Outputs beyond the cap of noise stay unjudged."""
     compared = list(values.outputs)
     heads = [side.graph.heads for side in sides]
     for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
@@ -127,10 +127,7 @@ def _measure_noise(
     wanted: Sequence[Any],
     others: Iterable[Computation],
 ) -> list[float]:
-    """Measure the effect on outputs of small changes in inputs or the order of sums.
-
-    Runs each of ``others``, and inputs moved by one step of their dtype.
-    """
+    """Run each of ``others``, and inputs moved by one step of their dtype."""
     shaken = shake(values)
     runs = chain(
         (again.run(values).outputs for again in others),

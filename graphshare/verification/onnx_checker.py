@@ -34,7 +34,7 @@ _DTYPE = re.compile(
 def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
     """Check a model with ONNX's checker and shape inference; ``nodes`` are the graph's operators.
 
-    ``folder`` has its external data, if any, beside which the checker expects the model.
+    ``folder`` has its external data, if any: the checker expects the model beside it.
 
     Raises:
         RefusedError: an ONNX operator does not support a dtype; the node behind it is named.
@@ -45,7 +45,7 @@ def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
     except Exception as error:  # it raises errors of the checker, of inference and of protobuf
         place, complaint = _PLACE.search(str(error)), _DTYPE.search(str(error))
         node = _find_node(place[1], nodes) if place is not None and complaint is not None else None
-        # Complaints about anything but a dtype mean a wrong translation.
+        # Other complaints mean a wrong translation.
         if node is None:
             raise BugError(f"ONNX's checker refuses the model: {error}") from error
         hint = "convert the data to another dtype, or export only the operators before it"
@@ -62,7 +62,7 @@ def _check(model: bytes, folder: str) -> None:
         return
     fd, path = tempfile.mkstemp(dir=folder, prefix=".graphshare-", suffix=".onnx")
     try:
-        # Closed when the checker reads it: Windows opens no temporary file twice.
+        # Windows opens no temporary file twice: close it before the checker reads it.
         with open(fd, "wb") as file:
             file.write(model)
         onnx.checker.check_model(path, full_check=True)
@@ -71,7 +71,7 @@ def _check(model: bytes, folder: str) -> None:
 
 
 def _find_node(place: str, nodes: Collection[str]) -> str | None:
-    """Return the operator whose name and a slash begin an ONNX node's name."""
+    """An ONNX node's name begins with the operator's name and a slash."""
     parts = place.split("/")
     names = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((name for name in names if name in nodes), None)

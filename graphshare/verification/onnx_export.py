@@ -154,9 +154,9 @@ def prove_export(
 
     ``encode`` returns the file of the graph, or of a graph with other outputs, and the folder of
     its external data. ``parts`` have the shapes to run at, and the model's names of variables and
-    outputs; the feeds of ``options`` have the sizes of the first part. Other inputs are drawn with
-    the seed; labels and states are zeros. Branches of a siamese network are compared if all outputs
-    are right, else the first different inner value is searched for.
+    outputs; the feeds of ``options`` fit the first part. Other inputs are drawn with the seed;
+    labels and states are zeros. If all outputs are right, branches of a siamese network are
+    compared; otherwise the first different inner value is searched for.
 
     Raises:
         RefusedError: ONNX's checker rejects a dtype.
@@ -175,7 +175,7 @@ def prove_export(
     model = open_computation(Checkpoint(graph), encode=encode_part, own=True, whole=True)
     for static, names in parts:
         part = _StagedPart(model, static, names)
-        # Feeds have the sizes of the first part only.
+        # Feeds fit only the first part.
         ready = _prepare(source, part, {} if rounds else options.feeds, options)
         inputs = {
             node: value
@@ -236,7 +236,7 @@ def _compare_with_graph(
 
 
 class _StagedPart:
-    """A staged model beside its source graph; ``names`` has its names for the graph's values."""
+    """A staged model; ``names`` has its names for the graph's values."""
 
     def __init__(self, model: Computation, static: StaticPart, names: Names) -> None:
         self.model, self.static, self.names = model, static, names
@@ -282,10 +282,10 @@ def judge_by_inputs(
 
     Two programs round differently, so nearly equal scores may swap places: indices change by whole
     numbers, and different boxes are suppressed. So the inputs of such an operator must match the
-    graph's, up to the tolerance, and on the model's inputs the graph's operator must compute the
+    graph's within the tolerance, and from the model's inputs the graph's operator must compute the
     model's outputs. Everything after it follows.
 
-    Returns ``values`` if there is no such operator, or if the new comparison does not hold either.
+    Returns ``values`` if there is no such operator, or if the new comparison fails, too.
     """
     part = ready.part
     ordering = [node for node in part.nodes if canonical(node.op) in _ORDERING]
@@ -363,7 +363,7 @@ def _find_branches(
 ) -> Iterator[tuple[HeadPairs, Pairing]]:
     """Yield branches that must compute the same, found by output names.
 
-    They are one graph except for names, with equal parameters and shapes of inputs.
+    They are one graph except for names, with equal parameters and input shapes.
     """
     try:
         pairs = pair_by_prefix(static.part, find_prefixes(static.part))
@@ -382,5 +382,4 @@ def _find_branches(
 
 
 def _list_fed(pairing: Pairing, inputs: Mapping[Node, Array]) -> list[tuple[Node, Node]]:
-    """List the pairs of variables that have a value on both sides."""
     return [(a, b) for a, b in pairing.pairs if a in inputs and b in inputs]

@@ -1,4 +1,4 @@
-"""Different inputs for a part of a model may show a change that the model's own values hide."""
+"""Different inputs for a part of a model may show a change that its own values hide."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def only_moves(cone: Cone) -> bool:
 def is_alike(cone: Cone, apart: Container[str] = ()) -> bool:
     """Whether both sides have the same operators, apart from order, attributes and operands.
 
-    Operators in ``apart`` are ignored.
+    ``apart`` lists operators to ignore.
     """
     left, right = (sorted(node.op for node in side if node.op not in apart) for side in cone.sides)
     return left == right
@@ -133,7 +133,7 @@ class Side(NamedTuple):
 
 
 class Trial(Struct, frozen=True, eq=False):
-    """A region of two models, computed on different inputs derived from its own.
+    """A region of two models, computed on inputs derived from its own.
 
     ``parts`` compute the region's ends, and perhaps other values; ``inputs`` are both models' by
     place. ``read`` returns a term's value.
@@ -173,7 +173,7 @@ class Trial(Struct, frozen=True, eq=False):
         return ""
 
     def moves_alike(self) -> bool:
-        """Whether both sides move unique labels, and so all values, to the same places."""
+        """Whether both sides move labels, and so all values, to the same places."""
         try:
             parts = self.choose_own_parts()
             if not all(map(_moves_alone, parts)):
@@ -208,11 +208,8 @@ class Trial(Struct, frozen=True, eq=False):
     def _choose_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
         """Find parts, beginning with ``parts``, whose starts are common to both sides.
 
-        A start of one side is computed from others on the other side, so it cannot be chosen
-        freely.
-
-        Raises:
-            RefusedError: there are no such parts.
+        A start of one side is computed from others on the other side: it cannot be chosen freely.
+        Raises RefusedError if there are no such parts.
         """
         known = set[int]()
         while True:
@@ -254,7 +251,7 @@ class Trial(Struct, frozen=True, eq=False):
         return starts
 
     def read_values(self, places: Sequence[Mapping[Place, Key]]) -> dict[Key, Array]:
-        """Return both sides' starts. Raises RefusedError if one is not an array."""
+        """Raises RefusedError if a start is not an array."""
         named: dict[str, Any] = {}
         for side, own in zip(self.sides, self.inputs, strict=True):
             for (node, _), array in own.items():
@@ -335,7 +332,7 @@ class Trial(Struct, frozen=True, eq=False):
     def _differ(
         self, sides: Sequence[Side], values: Values, ends: Sequence[list[Any]], *, is_strict: bool
     ) -> bool:
-        """Whether the ends differ by more than a side's own do on values one step away."""
+        """Whether ends differ by more than a side's own on values one step away."""
         noise: list[float] | None = None
         for number, (end, wanted, value) in enumerate(zip(self.cone.ends, *ends, strict=True)):
             if not (is_strict or all(map(_is_finite, (wanted, value)))):

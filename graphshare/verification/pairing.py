@@ -40,7 +40,7 @@ _NAMED = 6
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
     """Find a grouped graph's branches: by ``map_file``, ``prefixes``, or the names of its outputs.
 
-    Output names show branches by prefixes or other parts, or as towers of one block that share all
+    Output names show branches by prefixes or other parts, or as towers of one block that share
     names.
 
     Raises:
@@ -54,7 +54,7 @@ def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -
     try:
         detected = find_prefixes(graph)
     except RefusedError:
-        # This package adds prefixes; others use suffixes, or one name for all.
+        # graphshare adds prefixes; others use suffixes, or one name for all.
         if pairs := find_branches(graph):
             return pairs
         raise
@@ -86,7 +86,7 @@ def pair_nodes(pair: HeadPairs) -> Pairing:
 
 
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
-    """Pair heads by source node; the map's first branch is the reference."""
+    """The map's first branch is the reference."""
     images: dict[str, dict[tuple[int, int], Node]] = {}
     finder = NodeFinder(graph)
     for entry in read_map(path).entries:
@@ -130,7 +130,7 @@ def _pair_images(
     origins = {node: source for source, node in images.items()}
     back = {source: node for node, source in reference.items()}
     twins = {node: back[source] for node, source in origins.items() if source in back}
-    # By place, because heads may repeat an output.
+    # Heads may repeat an output.
     pairs: dict[Place, tuple[Entry, Entry]] = {}
     for head in graph.heads:
         if head.node in twins:
@@ -148,7 +148,7 @@ def upgrade_model(
 ) -> tuple[Checkpoint, dict[Entry, Entry]]:
     """Cut out and upgrade the part that ``wanted`` needs; map its entries.
 
-    Implied variables get nodes, and variables that ``names`` select by number get these names.
+    Implied variables get nodes; variables that ``names`` select by number get these names.
     """
     graph, images = number_variables(model.graph, names)
     part, _, implied = upgrade_part(graph, relink_all(wanted, images))
@@ -164,8 +164,8 @@ class ModelPairs(msgspec.Struct, frozen=True, eq=False):
     """Two models with paired outputs and inputs.
 
     Both graphs are upgraded; their heads are the ``outputs`` in order, with ``names`` on both
-    sides. ``inputs`` are pairs of variables. ``missing`` has outputs that only one model lists, by
-    its title; ``alone`` are inputs that only one reads. ``notes`` list pairs made by position.
+    sides. ``missing`` has outputs that only one model lists, by its title; ``alone`` are inputs
+    that only one reads. ``notes`` list pairs made by position.
     """
 
     left: Checkpoint
@@ -187,8 +187,8 @@ def pair_models(
 ) -> ModelPairs:
     """Pair the outputs and inputs of two models by name, or by order if the names differ.
 
-    Outputs of one model may be inner values of the other; with ``targets`` these values are the
-    outputs. ``names`` maps left names to right ones.
+    Outputs of one model may be inner values of the other; ``targets`` replace the outputs.
+    ``names`` maps left names to right ones.
 
     Raises:
         RefusedError: the numbers of outputs or inputs differ and names do not pair them; a model
@@ -222,7 +222,7 @@ def pair_models(
 
 
 def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
-    """Give a model these heads, upgraded if its format has older generations."""
+    """Upgrade the model if its format has older generations."""
     if find_format(model.graph).supports(Operation.UPGRADE):
         return upgrade_model(model, heads, notes)[0]
     return msgspec.structs.replace(
@@ -303,7 +303,7 @@ def _pair_passed(
 ) -> list[tuple[str, str]]:
     """Pair unmatched outputs if one passes on a value that the other model lists by its own name.
 
-    An export or optimizer that drops such an operator leaves the name of its input.
+    Exports and optimizers that drop such an operator leave the name of its input.
     """
     pairs: list[tuple[str, str]] = []
     paired: set[str] = set()
@@ -354,7 +354,7 @@ def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:
 
 
 def _rename(name: str, node: str, names: Mapping[str, str]) -> str:
-    """Rename an output for the other model; in MXNet it is a node's name with an ending."""
+    """In MXNet an output's name is its node's name with an ending."""
     if name in names:
         return names[name]
     if node in names and name.startswith(node):
@@ -390,7 +390,7 @@ Paired = TypeVar("Paired")
 def _pair_in_order(
     noun: str, names: Sequence[Collection[str]], *choices: Sequence[Sequence[Paired]]
 ) -> list[tuple[Paired, Paired]]:
-    """Pair by order: take the first choice with equally many names in both models, or none in one.
+    """Take the first choice with equally many names in both models, or none in one.
 
     Raises RefusedError, with all names, if there is no such choice.
     """
@@ -406,7 +406,7 @@ def _pair_in_order(
 
 
 class _Inputs(msgspec.Struct, frozen=True):
-    """The inputs that a model reads, by their names in the other model.
+    """A model's inputs, by their names in the other model.
 
     No output needs ``unread`` ones; ``optional`` labels and states are zeros by default.
     """
@@ -445,7 +445,7 @@ def _pair_inputs(
         notes.append(f"inputs have other names, and are paired in their order: {text}")
         pairs += more
     paired = {node for pair in pairs for node in pair}
-    # A separate value for these: if it matters, outputs differ.
+    # With a separate value for each, outputs differ if it matters.
     alone = [left.list_alone(paired), right.list_alone(paired)]
     for title, nodes in zip(TITLES, alone, strict=True):
         if nodes:
@@ -457,7 +457,7 @@ def _pair_inputs(
 def _order_inputs(
     pairs: Sequence[tuple[Node, Node]], graphs: Sequence[Graph]
 ) -> list[tuple[Node, Node]]:
-    """Sort pairs by both models' order if equal, else by name, whichever model is first."""
+    """Use both models' order if equal, else names, whichever model is first."""
     orders = []
     for side, graph in enumerate(graphs):
         needed = post_order(head.node for head in graph.heads)

@@ -55,7 +55,7 @@ def _describe_kind(value: Any) -> object:
 class ModelValues(msgspec.Struct, eq=False):
     """One model's values on one set of inputs: inputs by place, regions' ends and starts by term.
 
-    ``kept`` has ends and starts by place, within ``room``, because other plans have other terms.
+    ``kept`` has ends and starts by place, within ``room``: other plans have other terms.
     """
 
     inputs: dict[Place, Array]
@@ -159,7 +159,7 @@ def cut_part(
 ) -> tuple[Rewrite, Mapping[Place, Node]]:
     """Cut out the nodes between the places of ``names`` and ``targets``; return variables by place.
 
-    Places with one name share one input, or one parameter if the name is in ``constants``. Unless
+    Places with one name share an input, or a parameter if ``constants`` has the name. Unless
     ``has_sizes``, input sizes are free.
     """
     format_, inputs = find_format(model.graph), dict[str, Node]()

@@ -1,9 +1,9 @@
 """Quantized numbers: integer kernels may round a few numbers to a neighbouring step.
 
 A sum near the middle of two steps may go to either. That affects at most one number in a thousand
-(measured: one in 100,000 for a product, one in 1,000 for a Softmax), whereas a changed scale, zero
-point or weight shows in many. It is allowed if both sides read the same integers; other integer
-weights are compared in steps of their scale.
+(measured: one in 100,000 for a product, one in 1,000 for a Softmax); a changed scale, zero point or
+weight shows in many. It is allowed if both sides read the same integers; other integer weights are
+compared in steps of their scale.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _describe_distance(one: Constant, other: Constant) -> str:
 def _list_constants(
     weigher: Weigher, cone: Cone, side: int, dtypes: Sequence[str]
 ) -> dict[int, Constant]:
-    """Index a side's constants by term, except zeros and single numbers."""
+    """Omit zeros and single numbers."""
     constants: dict[int, Constant] = {}
     for entry in chain(*map(own_inputs, cone.sides[side])):
         constant = weigher.find_constant(side, entry, dtypes)

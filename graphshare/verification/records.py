@@ -48,10 +48,7 @@ _TEST_DATA = Tolerance(atol=1e-7, rtol=1e-3)
 
 
 class Recording(msgspec.Struct, frozen=True, eq=False):
-    """Recorded arrays: ``arrays`` by name, or ``sets``, folders of test data.
-
-    ``title`` names the record in messages.
-    """
+    """Recorded arrays by name, or folders of test data; ``title`` names them in messages."""
 
     title: str
     arrays: Mapping[str, Array] = EMPTY
@@ -81,10 +78,10 @@ def compare_record(
 ) -> Report:
     """Run a model on recorded inputs and compare its outputs, with ``layers`` also inner outputs.
 
-    An array named like an input is fed, unless ``feeds`` has a different one. One named like a
-    parameter is compared with the parameter file, or fed if the file lacks it. Every output must be
-    recorded; missing inner outputs are counted. Values may differ by ``rtol`` of themselves or of
-    the largest in their output: another program sums in a different order.
+    An array named like an input is fed, unless ``feeds`` replaces it. One named like a parameter is
+    compared with the parameter file, or fed if the file lacks it. Every output must be recorded;
+    missing inner outputs are counted. Values may differ by ``rtol`` of themselves or of the largest
+    in their output: another program sums in a different order.
 
     Raises:
         RefusedError: shapes do not fit, values are missing, or names belong to no variable; all of
@@ -122,7 +119,7 @@ def compare_record(
 class _Recorded(msgspec.Struct, eq=False):
     """An output or parameter by its recorded name; ``wanted`` may be ``ABSENT``.
 
-    ``drawing`` is an operator whose random numbers it depends on.
+    Its random numbers come from the operator ``drawing``.
     """
 
     name: str
@@ -191,7 +188,7 @@ class _RecordingComparer:
         return leave_drawn(compared, drawn)
 
     def _prepare(self, recorded: Mapping[str, Any], executor: ChosenEngine) -> Prepared:
-        """Prepare the graph, with ``layers`` of all outputs; feeds hold for all branches."""
+        """Feeds hold for all branches; ``layers`` are of all outputs."""
         model, options = self._model, self._options
         inputs = {
             name: array

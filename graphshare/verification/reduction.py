@@ -61,7 +61,7 @@ _Inner = Mapping[Place, tuple[Entry, Any]]
 class Parts(Struct, frozen=True, eq=False):
     """Both sides up to ``end``. ``starts`` maps each side's starting places to names of ``values``.
 
-    ``dtypes`` has dtypes of places on the right where they differ, else None.
+    ``dtypes`` has right dtypes by place where they differ, else None.
     """
 
     end: Pair
@@ -70,7 +70,6 @@ class Parts(Struct, frozen=True, eq=False):
     dtypes: Mapping[Place, str | None]
 
     def list_nodes(self, side: int) -> list[Node]:
-        """Return the operators that a side computes."""
         nodes, pending = set[Node](), [self.end[side]]
         while pending:
             entry = pending.pop()
@@ -119,7 +118,7 @@ class Parts(Struct, frozen=True, eq=False):
 
 
 class Reducer:
-    """Makes departing parts of a region smaller; ``models`` are the two sides."""
+    """Makes departing parts of a region smaller."""
 
     def __init__(self, departure: Departure, tolerate: Tolerate) -> None:
         self._departure, self._tolerate = departure, tolerate
@@ -180,9 +179,9 @@ class Reducer:
         return {**inputs, **dict(zip(computed, starts, strict=True))}
 
     def _list_smaller(self, parts: Parts) -> Iterator[Parts]:
-        """Yield parts with fewer operators, the smallest first."""
+        """The smallest parts come first."""
         nodes = [parts.list_nodes(side) for side in (0, 1)]
-        # The number of pairs grows quadratically, and each may need a run.
+        # Pairs grow quadratically, and each may need a run.
         if max(map(len, nodes)) > _LARGEST:
             return
         try:
@@ -222,7 +221,7 @@ class Reducer:
         return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
 
     def _compare(self, parts: Parts) -> bool | None:
-        """Whether both sides agree at their end; None if one cannot be computed."""
+        """Return None if a side cannot be computed."""
         try:
             wanted, value = (
                 self._compute(parts, side, [end])[0] for side, end in enumerate(parts.end)
@@ -239,7 +238,7 @@ class Reducer:
 
 
 def _are_alike(value: Any, wanted: Any) -> bool:
-    """Whether both values are arrays of one shape, of numbers of one kind."""
+    """Shapes and kinds of numbers must be equal."""
     if not isinstance(value, np.ndarray) or not isinstance(wanted, np.ndarray):
         return False
     return (value.shape, value.dtype.kind) == (wanted.shape, wanted.dtype.kind)
@@ -360,7 +359,7 @@ def _refuse(message: str, folder: str, report: Report) -> RefusedError:
 def _place_files(
     scratch: str, folder: str, files: Sequence[str], models: Sequence[Checkpoint]
 ) -> None:
-    """Put all files in place at once. Raises RefusedError if one is a file of the models."""
+    """Raise RefusedError if a file is one of the models' own."""
     sources = [used for model in models for used in input_files(model)]
     refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
     # A time limit while files are put in place would lose the answer.
@@ -373,7 +372,7 @@ def _place_files(
 
 
 def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
-    """Write a side; return its file's name. Starts of only this side become parameters."""
+    """Return the file's name. Starts of only this side become parameters."""
     values = parts.find_values(side)
     names = {place: parts.starts[side][place] for place in values}
     # The file of inputs must fit both models.
@@ -409,7 +408,7 @@ def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> s
 def _list_commands(
     models: Sequence[Checkpoint], names: Sequence[str], options: ProofOptions
 ) -> Iterator[str]:
-    """Yield command lines to run in the folder."""
+    """The commands run in the folder."""
     yield _make_command("", names, options)
     if not any(find_format(model.graph).supports(Operation.PARAMETER_FILE) for model in models):
         yield quote_shell("python", "-c", _RUN.format(", ".join(f'"{name}"' for name in names)))

@@ -57,7 +57,7 @@ class Region(msgspec.Struct, frozen=True):
     says why nothing was compared, ``place`` names the body around the region. ``hidden`` describes
     differences that equal values do not show; ``switches`` are Ifs with at most one compared body.
     ``steps`` is the distance of deciding weights, for every input; ``unlike`` describes weights too
-    far apart. ``note`` says where the sides diverge, far from the values on which they agree. With
+    far apart. ``note`` says where sides diverge on values far from those on which they agree. With
     ``one_step`` a few quantized numbers are one step apart.
     """
 
@@ -142,7 +142,7 @@ def make_region(
 ) -> Region:
     """Return a region without values: not judged for a ``reason``, or judged by weights.
 
-    Weights are ``steps`` apart; ``unlike`` describes those too far apart.
+    Weights are ``steps`` apart; ``unlike`` describes any too far apart.
     """
     ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
     nodes, others = (

@@ -5,9 +5,9 @@ an *end*: both values get one fresh term, a *cut*, and count as one value downst
 an end has the operators that compute it, back to its *sources*, whose terms both sides have. Ends
 with equal cones are one region.
 
-Each region is judged separately: both sides compute its ends from the left values of its sources,
-so that a difference is reported where it arises. If all are equal bit for bit, so are the outputs
-for these inputs; the regions' tolerances do not bound the outputs'.
+Both sides compute a region's ends from the left values of its sources, so that a difference is
+reported where it arises. If all are equal bit for bit, so are the outputs for these inputs; the
+regions' tolerances do not bound the outputs'.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def get_place(entry: Entry) -> Place:
 
 
 def get_places(pair: Pair) -> tuple[Place, Place]:
-    """Return the places of a left and a right value."""
+    """Return the places of both values."""
     return get_place(pair[0]), get_place(pair[1])
 
 
@@ -89,7 +89,6 @@ class AnalyzedModel:
         format_ = find_format(model.graph)
         converted = format_.meaning.list_converted_names(model.graph)
         self.is_numbered = bool(converted)
-        # Names from a conversion come before those in the file.
         self.names = index_unique(
             (converted.get(get_place(value)) or output_name(value), value) for value in outputs
         )
@@ -113,7 +112,7 @@ class AnalyzedModel:
         """Infer types from input shapes; compute constants unless the backend rejects that."""
         graph, format_ = self.model.graph, find_format(self.model.graph)
         entries = [entry for node in self.nodes for entry in visible_outputs(node)]
-        # Stated types of inner values may be wrong, and identities must hold for every input.
+        # Stated inner types may be wrong, and identities must hold for every input.
         types = format_.types.find_types(graph, entries, shapes=shapes, independent=True)
         self.facts = Facts(types)
         part = msgspec.structs.replace(graph, nodes=tuple(self.nodes), heads=self.heads)
@@ -153,11 +152,9 @@ class Cone(msgspec.Struct, eq=False):
 
     @property
     def sides(self) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-        """Both sides' operators."""
         return self.left, self.right
 
     def leave_out(self, nodes: Container[Node]) -> Cone:
-        """Leave some operators out of the region."""
         left, right = (tuple(node for node in side if node not in nodes) for side in self.sides)
         return Cone(self.ends, left, right)
 
@@ -187,7 +184,6 @@ class PlanChanges(msgspec.Struct, eq=False):
         )
 
     def add(self, other: PlanChanges) -> None:
-        """Add the changes of ``other``."""
         for field in self.__struct_fields__:
             getattr(self, field).update(getattr(other, field))
 
@@ -197,7 +193,6 @@ class PlanChanges(msgspec.Struct, eq=False):
         self.banned.update(place for place, _ in pairs)
 
     def restore(self, pairs: Collection[tuple[Place, Place]]) -> None:
-        """Allow these refused pairs again."""
         self.refuted.difference_update(pairs)
         self.banned.difference_update(place for place, _ in pairs)
 
@@ -220,19 +215,18 @@ class RegionPlan(msgspec.Struct, eq=False):
 
     @property
     def terms(self) -> tuple[GraphTerms, GraphTerms]:
-        """Both sides' terms."""
         return self.left, self.right
 
     def list_sources(self, cone: Cone) -> dict[Place, tuple[Entry, Entry]]:
         """Return the right starts of a region by place, with their left counterparts.
 
-        Constants are left out: each side has its own.
+        Each side has its own constants, so these are omitted.
         """
         starts = self.list_starts(cone, 1).items()
         return {place: (e, self.sources[term]) for place, (term, e) in starts if e.node.op}
 
     def list_starts(self, cone: Cone, side: int) -> dict[Place, tuple[int, Entry]]:
-        """Return a side's starts, including the model's inputs, as terms and values by place."""
+        """Return a side's starts, including inputs, as terms and values by place."""
         terms = self.terms[side]
         starts: dict[Place, tuple[int, Entry]] = {}
         for entry in chain(*(node.inputs for node in cone.sides[side])):
@@ -246,15 +240,12 @@ class RegionPlan(msgspec.Struct, eq=False):
     def list_starts_among(
         self, pairs: Mapping[Place, Entry], cone: Cone
     ) -> set[tuple[Place, Place]]:
-        """Return the ``pairs`` (left places and right values) among a region's starts."""
+        """Return those of ``pairs`` (left places and right values) among a region's starts."""
         starts = {(get_place(left), place) for place, (_, left) in self.list_sources(cone).items()}
         return starts & {(place, get_place(entry)) for place, entry in pairs.items()}
 
     def find_leaks(self, cone: Cone) -> PlanChanges:
-        """Refuse starts of a region that operators inside it also compute.
-
-        These cannot vary independently.
-        """
+        """Refuse starts that operators inside the region also compute: they are not independent."""
         leaks = PlanChanges()
         for side, nodes in enumerate(cone.sides):
             for term, entry in self.list_starts(cone, side).values():
@@ -317,7 +308,7 @@ class Planner:
         self._consumers = [consumers(side.nodes) for side in self.sides]
 
     def _inline_calls(self) -> None:
-        """Inline calls: unlike nodes, they have no types, separate values or identities."""
+        """Calls, unlike nodes, have no types, separate values or identities."""
         while True:
             operators = [{node.op for node in side.nodes} for side in self.sides]
             # A fused operator of both models is one term; otherwise its definition is compared.
@@ -337,7 +328,7 @@ class Planner:
     def _inline(
         self, fused: Sequence[Collection[str]], known: Sequence[Collection[str]]
     ) -> list[Inlined]:
-        """Inline calls and ``fused`` operators; standard definitions use ``known`` operators only."""
+        """Standard definitions of ``fused`` operators use only ``known`` operators."""
         graphs = [(side.model.graph, side.heads) for side in self.sides]
         return [
             find_format(graph).meaning.inline_calls(graph, heads, own, others)
@@ -355,7 +346,6 @@ class Planner:
             side.contents.update(before.contents)
 
     def is_head(self, end: Pair) -> bool:
-        """Whether two values are paired outputs."""
         return get_places(end) in self._head_places
 
     def list_near(self, end: Entry, cone: Cone, side: int) -> list[Entry]:
@@ -411,7 +401,7 @@ class Planner:
         # A cut's new term must be known before its consumers'.
         order, pairs = self._order(self._pair_names(terms) if by_name else [])
         for node in order:
-            # A node that both models share, after a rewrite in memory, belongs to both.
+            # After a rewrite in memory, both models may share a node.
             for own, side in zip(terms, self.sides, strict=True):
                 if node in side.order:
                     own.add(node)
@@ -432,7 +422,7 @@ class Planner:
         """Give a pair one new term; it ends a region unless its terms are equal or proved so."""
         (a, b), (one, two), table = pair, get_places(pair), plan.left.form.table
         if one in self.changes.proved:
-            # The number of terms makes the key unique.
+            # The table's length makes the key unique.
             plan.left.terms[one] = plan.right.terms[two] = table.number("proved", len(table.keys))
         elif plan.left.of(a) != plan.right.of(b):
             ends[one, two] = pair
@@ -442,7 +432,7 @@ class Planner:
             plan.right.terms[two] = cut if dtype is None else table.number("as", cut, dtype)
 
     def _divide(self, plan: RegionPlan, ends: Iterable[Pair]) -> None:
-        """Plan the region of each end; ends with the same operators share one."""
+        """Plan a region for each end; ends with the same operators share one."""
         for entries, terms, side in zip(plan.entries, plan.terms, self.sides, strict=True):
             for entry in chain(*map(visible_outputs, side.nodes)):
                 # Values with one term are equal.
@@ -453,7 +443,7 @@ class Planner:
         plan.sources.update({term: known[term] for term in shared - closed})
         cones: dict[tuple[tuple[Node, ...], ...], Cone] = {}
         for end in ends:
-            # From the node itself: the end's own term is a cut, known to both sides.
+            # The end's own term is a cut, known to both sides: start from the node.
             traced = [plan.trace(side, [entry], plan.sources)[1] for side, entry in enumerate(end)]
             left, right = (
                 tuple(sorted((node for node in nodes if node.op), key=side.order.__getitem__))
@@ -499,9 +489,9 @@ class Planner:
         return [pair for pair in pairs if self._can_be_one(*pair)]
 
     def _list_namesakes(self) -> list[Pair]:
-        """List namesakes that can be one value.
+        """If most namesakes cannot be one value, names were reassigned: return none.
 
-        If most cannot, names were reassigned, and the others agree by chance: return none.
+        The others agree only by chance.
         """
         left, right = self.sides
         namesakes = [
@@ -544,7 +534,7 @@ class Planner:
             try:
                 return list(TopologicalSorter(needs).static_order()), of_node
             except CycleError as error:
-                # One at a time: each remaining pair makes regions smaller.
+                # Each pair that remains makes regions smaller.
                 stuck = {*error.args[1]}
                 crossed = [pair for pair in pairs if stuck & {pair[0].node, pair[1].node}]
                 wrong = max(crossed, key=self._measure_shift)
@@ -552,7 +542,7 @@ class Planner:
                 pairs = [pair for pair in pairs if pair is not wrong]
 
     def _measure_shift(self, pair: Pair) -> float:
-        """Measure how far two values' relative positions differ, from 0 to 1."""
+        """Return how far two values' relative positions differ, from 0 to 1."""
         left, right = (
             side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True)
         )
@@ -564,7 +554,7 @@ def _list_first_outputs(nodes: Iterable[Node]) -> list[Entry]:
 
 
 def _encode_array(array: Array) -> bytes:
-    """Encode elements like constants: texts with their lengths."""
+    """Texts, like constants, are encoded with their lengths."""
     if array.dtype.kind != "O":
         return np.ascontiguousarray(array).tobytes()
     texts = [text.encode("utf-8", "surrogateescape") for text in array.flat]

@@ -93,7 +93,7 @@ def add_regions(stages: Sequence[Stage], rounds: Sequence[RegionReport]) -> tupl
 
 
 def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
-    """Yield the stage of changed weights if nothing else differs: some input shows it."""
+    """If nothing but weights differs, some input shows it."""
     departed = merge_rounds(rounds)[2]
     # A second difference may cancel the first.
     if len(departed) != 1:
@@ -117,7 +117,7 @@ def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
             switches.update(dict.fromkeys(region.switches))
     unreached: list[str] = []
     for name in switches:
-        # Over all rounds: an If may not take a body without a counterpart in each.
+        # An If may not take a body without a counterpart in each round.
         taken = {each.taken.get(name) for each in rounds}
         if not {True, False} <= taken:
             unreached.append(f"{name!r}: one of its bodies was compared with nothing")

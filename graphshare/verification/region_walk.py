@@ -1,12 +1,12 @@
 """Walk over the regions of two models, computing both sides of each from either model's values.
 
 A plan is a guess from names and types, and a run may contradict it: a name stands for a different
-value, a value is not an array, or a dtype or rank becomes known. The walk records such a change and
-follows a new plan, until a plan reveals nothing new. Judgements stay for regions that start from
-the same values.
+value, a value is not an array, or a dtype or rank becomes known. The walk records this and follows
+a new plan, until a plan reveals nothing new. Judgements stay for regions that start from the same
+values.
 
-A side computes from its own values at the ends of earlier regions, and again from the other's. So
-the models' order does not affect departures.
+A side computes from its own values at the ends of earlier regions, and again from the other's, so
+departures do not depend on the models' order.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Step(msgspec.Struct, eq=False):
     last: set[int] = msgspec.field(default_factory=set)
 
     def close(self) -> None:
-        """Close both parts before the next ones open."""
+        """Both parts close before the next ones open."""
         for part in self.parts:
             part.opened.clear()
 
@@ -125,8 +125,8 @@ class RegionWalk:
     ) -> None:
         """``open_judge`` makes judges of two bodies; ``bodies`` keeps them.
 
-        Judgements and values of an ``earlier`` walk on the same inputs are kept for regions that
-        start from the same values.
+        Judgements and values of an ``earlier`` walk on the same inputs stay for regions that start
+        from the same values.
         """
         self._planner, self._tolerate = planner, tolerate
         self._bodies = BodyJudges(bodies, open_judge)
@@ -224,14 +224,14 @@ class RegionWalk:
     def explains(self, part: Cone, earlier: RegionWalk) -> bool:
         """Whether the region joined from ``part`` agrees, even on other signs and magnitudes.
 
-        A fault in weights of an ``earlier`` walk needs weights to explain it, unless ``part`` only
+        Only weights can explain a fault in weights of an ``earlier`` walk, unless ``part`` only
         scales and shifts.
         """
         nodes = {*part.left, *part.right}
         before = earlier._find_judged(part)
         is_fault = before is not None and before.region.is_fault
         needs_weights = is_fault and not {node.op for node in part.left} <= SHIFTING
-        # Operators that are no longer in a region are exact.
+        # Operators that have left all regions are exact.
         for cone in self.plan.cones:
             if nodes.isdisjoint(chain(*cone.sides)):
                 continue
@@ -337,7 +337,7 @@ class RegionWalk:
         return True
 
     def _make_step(self, cone: Cone, makers: Mapping[int, int]) -> _Step:
-        """Make a region's step; ``makers`` has terms of earlier steps.
+        """``makers`` has terms of earlier steps.
 
         Common starts are kept for later regions, so that few operators are computed twice.
         """
@@ -354,12 +354,7 @@ class RegionWalk:
         return _Step(cone, (parts[0], parts[1]), terms, self._is_judged(cone))
 
     def _judge(self, step: _Step) -> None:
-        """Compute both sides of a region, and judge it unless already judged.
-
-        Raises:
-            InputError: the backend rejects one of its sides.
-            RefusedError: the computation fails.
-        """
+        """Raises InputError if the backend rejects a side, RefusedError if it fails."""
         compared: list[tuple[Region, int]] = []
         is_same = True
         try:
@@ -393,7 +388,7 @@ class RegionWalk:
         targets = zip(step.parts[0].targets, cases[0][0], strict=True)
         closed = {get_place(entry) for entry, value in targets if not is_array(value)}
         heads = filter(self._planner.is_head, step.cone.ends)
-        # Sequences and optional values cannot be fed, so regions start before them.
+        # Sequences and optional values cannot be fed: regions start before them.
         if not closed <= {get_place(left) for left, _ in heads}:
             raise _Contradiction(PlanChanges(closed=closed))
         if any(right.by_term[term] is not left.by_term[term] for term in step.list_touched()):
@@ -412,7 +407,7 @@ class RegionWalk:
     def _compare_end(
         self, cone: Cone, end: Pair, values: tuple[Any, Any], source: int, number: int
     ) -> Region:
-        """Judge a region by an end that both sides computed from values of side ``source``."""
+        """Both sides computed the end from values of side ``source``."""
         left, right = values
         are_arrays = is_array(left) and is_array(right)
         if are_arrays:
@@ -440,7 +435,7 @@ class RegionWalk:
     def _check_dtypes(self, end: Pair, dtype: str, other: str) -> None:
         """Raise a contradiction if the plan does not know yet that floats have different dtypes.
 
-        The run shows the dtype where none was inferred; right consumers get the value in theirs.
+        Right consumers get the value in the dtype that the run shows.
         """
         are_floats = {dtype, other} <= FLOATS
         if dtype == other or not are_floats:
@@ -453,7 +448,7 @@ class RegionWalk:
         return self._find_hidden(step, region, is_same=is_same) if same is None else same
 
     def _decide(self, step: _Step, region: Region, *, is_same: bool) -> Region | None:
-        """Judge a region for every input by weights or moved labels; None if neither decides."""
+        """Use weights or moved labels; return None if neither decides."""
         weighed = self._weighed.get(get_places(step.cone.ends[0]))
         if weighed is not None:
             if weighed.unlike:
@@ -475,7 +470,7 @@ class RegionWalk:
             step.close()
         # Terms differ but bits agree: either the change does not show, or there is none.
         entered, learned = self._enter_bodies(cone)
-        # Bodies that were judged by themselves hide nothing any more
+        # Bodies judged by themselves hide nothing.
         rest = cone.leave_out(entered)
         self._learn(
             step, learned, needs_ranks=is_same and is_alike(rest, apart=("Identity", "_copy"))
@@ -527,7 +522,7 @@ class RegionWalk:
     def _make_trial(
         self, step: _Step, number: int = -1, tolerance: Tolerance | None = None
     ) -> Trial:
-        """Make a trial on a set of inputs, by default the last: it has more samples."""
+        """The default set is the last: it has more samples."""
 
         def read(term: int) -> Any:
             value = self.draws[number][0].by_term.get(term)

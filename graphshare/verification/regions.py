@@ -101,7 +101,7 @@ class Judge:
         return self._report(self._plan, [])
 
     def _choose_bodies(self) -> Planner | None:
-        """Replace Ifs on constants if only one model has them; None without such an If."""
+        """Replace Ifs on constants if only one model has them; else return None."""
         assert self._plan is not None
         sides = self._planner.sides
         decided = [
@@ -168,7 +168,7 @@ class Judge:
     def _weigh_without_names(
         self, walk: RegionWalk | None = None, *, knows_shapes: bool = False
     ) -> RegionReport | None:
-        """Judge both models as one expression by weights; None unless these show equality.
+        """Judge both models as one expression; None unless weights show equality.
 
         Ranks may come from the values of a ``walk``.
         """
@@ -180,7 +180,7 @@ class Judge:
         return self._weigh_plan(plan, knows_shapes=knows_shapes) or None
 
     def _weigh_plan(self, plan: RegionPlan, *, knows_shapes: bool = False) -> RegionReport | None:
-        """Judge a plan's regions by weights; None if these do not decide all of them.
+        """Return None if weights do not decide all regions.
 
         With ``knows_shapes`` the shapes of all ends are known to be equal.
         """
@@ -212,9 +212,9 @@ class Judge:
         An inner region that departs, or would on other inputs, is joined with its readers; a region
         at a head, with the operators that compute its equal starts. If the joined sides agree, even
         on other inputs, the values were not meant to be equal. If they agree only on the drawn
-        inputs, something such as a Relu hides the difference; if they disagree, it reaches further.
-        In both cases the region departs. Values equal by chance, such as an Abs of positive
-        numbers, cause further wrong pairs after them, and these are joined as well.
+        inputs, something such as a Relu hides the difference; if they disagree, it reaches further:
+        in both cases the region departs. Values equal by chance, such as an Abs of positive
+        numbers, cause further wrong pairs after them, joined likewise.
         """
         known = self._planner.changes
         pairs = {cone: set(own) for cone, own in cones.items()}

@@ -54,7 +54,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class ParameterResult(msgspec.Struct, frozen=True):
-    """How a parameter of the reference compares with its counterpart, both by name."""
+    """A comparison of a reference's parameter with its counterpart, both by name."""
 
     reference: str
     parameter: str
@@ -66,10 +66,10 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     """The comparison of one branch with the reference; ``rounds`` has the values of each run.
 
     Each engine has its own rounds; ``engines`` compares all with the first. ``tolerance`` is the
-    rule by which values were compared, or None. ``regions`` has, for each run of two models that
-    are not one graph, the exact operators and the judged regions; with ``is_exact`` all operators
-    are exact, for every input. With ``is_record`` the reference is a record, and inner outputs
-    count as much as outputs.
+    rule for comparing values, or None. ``regions`` has, for each run of two models that are not one
+    graph, the exact operators and the judged regions; with ``is_exact`` all operators are exact,
+    for every input. With ``is_record`` the reference is a record, and inner outputs count as much
+    as outputs.
     """
 
     reference: str
@@ -101,7 +101,6 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def outputs(self) -> tuple[OutputComparison, ...]:
-        """The outputs of all rounds."""
         return tuple(output for values in self.rounds for output in values.outputs)
 
     def list_stages(self, *verdicts: Verdict) -> list[Stage]:
@@ -227,7 +226,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return f"{how} {rung}" if first.branch == OTHER_MODEL else how
 
     def _describe_failures(self) -> str:
-        """Name failed stages; if only training separates the branches, its effect."""
+        """If only training separates the branches, name its effect."""
         failed = self.list_stages("fails")
         trained = [
             branch.training
@@ -429,7 +428,7 @@ def _describe_first(inner: InnerComparison, sizes: str) -> str:
 
 
 def _sizes(values: Values) -> str:
-    """Name the sizes' branch if these differ, and the engine unless it is numpy."""
+    """Name the branch if sizes differ, and the engine unless it is numpy."""
     engine = "" if values.engine == REFERENCE else f", in {values.engine}"
     return engine + _name_owners([values], ",")
 

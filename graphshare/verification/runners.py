@@ -106,7 +106,7 @@ class ComputationRunner(Runner):
         self._seed, self._by_output = seed, by_output
 
     def run(self) -> Sequence[Any]:
-        """Return the outputs. Raises RefusedError."""
+        """Raises RefusedError."""
         if self._outputs is None:
             done = self.computation.run(self.values, seed=self._seed)
             self._outputs, self.peak_bytes = done.outputs, done.peak_bytes
@@ -132,7 +132,7 @@ class PartRunner(Runner):
 
     def run(self) -> Sequence[Any]:
         outputs = self._whole.run()
-        # Of the whole run: parts of a batch cannot be measured.
+        # Parts of a batch cannot be measured.
         self.peak_bytes = self._whole.peak_bytes
         return [outputs[place] for place in self._places]
 

@@ -1,7 +1,7 @@
 """Stage 4: train both branches together for one step, to distinguish tied from copied parameters.
 
-Branches with equal outputs may drift apart once trained. On equal inputs both must stay equal; on
-different ones tied parameters stay one array, while copies diverge.
+On equal inputs both must stay equal; on different ones tied parameters stay one array, while copies
+diverge.
 """
 
 from __future__ import annotations
@@ -84,7 +84,6 @@ class Training(msgspec.Struct, frozen=True):
 
     @property
     def drifting(self) -> tuple[TrainedPair, ...]:
-        """The pairs of parameters that will drift."""
         return tuple(pair for pair in self.pairs if pair.fate == "drifts" and not pair.auxiliary)
 
 
@@ -151,7 +150,7 @@ def _draw_own(
     roles: Mapping[Node, Role],
     seed: int,
 ) -> dict[Node, Array]:
-    """Draw new inputs for one branch, except those ``fed``."""
+    """Draw one branch's inputs, except those ``fed``."""
     data = {node for node in nodes if not roles[node].is_optional}
     kept = {node: value for node, value in values.items() if node not in data or node in fed}
     own = kept | draw_inputs(inference.nodes, kept, inference, roles, seed=seed)

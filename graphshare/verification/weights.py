@@ -1,10 +1,10 @@
 """Decide regions by their weights, for every input: both sides are one expression up to rounding.
 
-Multiplications by constants and additions of constants are combined, in float64, into one linear
-operator with kernel and bias, or into one scale and shift per element. Two such values count as one
-if their numbers are at most ``LIMIT`` steps apart; equal operators that read them then have the
-same term on both sides. No weight hides behind its bias: each is compared in steps of its own size,
-and a bias in steps of the largest number added to it (:mod:`.affine_values`).
+Multiplications by and additions of constants are combined, in float64, into one linear operator
+with kernel and bias, or into one scale and shift per element. Two such values count as one if their
+numbers are at most ``LIMIT`` steps apart; equal operators that read them then have the same term on
+both sides. No weight hides behind its bias: each is compared in steps of its own size, and a bias
+in steps of the largest number added to it (:mod:`.affine_values`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Weigher:
         self._forms: list[NormalForm] = []
         self._records: list[RecordsByName | None] = []
         for side in sides:
-            # Separate forms, because these count the identities used.
+            # Separate forms: these count the identities used.
             facts = replace(side.facts, ranks=ranks)
             form = make_form(
                 side.model.graph, side.model.parameter_file, plan.left.form.table, facts
@@ -120,7 +120,7 @@ class Weigher:
         return Weighing(float("inf"), text) if text else None
 
     def _number(self, side: int, cone: Cone, expressions: _Expressions) -> dict[Place, int] | None:
-        """Number a side's values; None where one follows from more than its operands."""
+        """Return None where a value follows from more than its operands."""
         form = self._forms[side]
         numbers: dict[Place, int] = {}
         for node in cone.sides[side]:
@@ -232,7 +232,7 @@ def _read_step(
     find: FindConstant,
     expressions: _Expressions,
 ) -> AffineStep | None:
-    """Read an operator; a linear one absorbs its input's single factor."""
+    """A linear operator absorbs its input's single factor."""
     step = form.read_step(node, operands, find)
     # A factor of one element may add axes, unless the rank is fixed.
     if step is None or step.kernel is None or step.rank is None:
@@ -288,7 +288,7 @@ class _Expressions:
         return number
 
     def apply(self, step: AffineStep, source: int | None, rank: int | None) -> AffineValue | None:
-        """Apply a step to a numbered value; None unless all numbers are finite."""
+        """Return None unless all numbers are finite."""
         if source is None or step.is_reshape:
             return None
         if any(prod(each.shape) > LARGEST for each in step.constants):
@@ -330,7 +330,7 @@ class _Expressions:
         return int(affine.core[1]), float(affine.factor.reshape(()))  # type: ignore[index]
 
     def find_order(self, number: int) -> int:
-        """Return the number of a value's elements in order, regardless of its shape."""
+        """Return the number of a value's elements in order, regardless of shape."""
         return self._orders.get(number, number)
 
     def follow_order(self, number: int, step: AffineStep, source: int, side: int) -> None:
@@ -347,7 +347,7 @@ class _Expressions:
                 self._orders[number] = self.number(affine, side)
 
     def find_unlike(self, a: int, b: int) -> str | None:
-        """Describe numbers that alone distinguish two values; None if there are other differences.
+        """Describe numbers that alone distinguish two values, else return None.
 
         A second difference may cancel the first: weights scaled before a Relu may be divided after
         it.
@@ -368,7 +368,7 @@ class _Expressions:
         return self._find_unlike_part(*keys)
 
     def _find_unlike_part(self, a: Any, b: Any) -> str | None:
-        """Describe two keys that differ only in one new term."""
+        """The keys may differ only in one new term."""
         while isinstance(a, tuple) and isinstance(b, tuple):
             parts = [(x, y) for x, y in zip(a, b, strict=False) if x != y]
             if len(a) != len(b) or len(parts) != 1:

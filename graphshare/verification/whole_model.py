@@ -191,7 +191,7 @@ def _tolerate_folding(dtypes: Collection[str], tolerance: float | None) -> Toler
 
 
 def _refuse_changed(model: Checkpoint) -> None:
-    """Raise InputError if a file has changed: onnxruntime reads external data itself."""
+    """onnxruntime reads external data itself. Raises InputError if a file has changed."""
     own = model.parameter_file
     if own is None:
         return
@@ -213,7 +213,7 @@ def _open_with_inner(model: Checkpoint, names: Iterable[str]) -> Computation:
 
 
 def _explain_failure(error: GraphshareError, model: Checkpoint) -> str:
-    """Explain a failure. Raises ``error`` for a chosen limit, and InputError for a changed file."""
+    """Raises ``error`` for a chosen limit, and InputError for a changed file."""
     if is_chosen_limit(error):
         raise error
     _refuse_changed(model)
