@@ -1,7 +1,7 @@
 """Copies of a graph beside it, with their own parameters or shared ones.
 
-A copied node gets the branch's prefix before its name. A shared node stays a single node that all
-branches use: MXNet trains parameters as tied in this form only.
+A copied node gets the branch's prefix before its name. All branches use one shared node: MXNet
+trains parameters as tied in this form only.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ def add_branches(
 ) -> Rewrite:
     """Add a branch of ``graph`` for each prefix; heads are grouped by branch, the original's first.
 
-    Every branch uses the ``shared`` variables of the original. With ``upto``, the copies contain
-    only the nodes that these outputs need. ``other_names`` are names outside the graph that no copy
-    may get (records of a parameter file).
+    Every branch uses the ``shared`` variables. With ``upto``, the copies contain only the nodes
+    that these outputs need. ``other_names`` are names outside the graph that no copy may get
+    (records of a parameter file).
 
     Raises:
         RefusedError: a prefix is unusable, or new names collide.
@@ -221,7 +221,7 @@ def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[N
 def _rename_implied(
     implied: Sequence[Implied], source: Sequence[Node], prefixes: Sequence[str]
 ) -> tuple[Rename, ...]:
-    """Return renames of states: each is named after its branch's operator."""
+    """Each state is named after its branch's operator."""
     copied = set(source) if implied else set()
     names = [variable.name for variable in implied if variable.node in copied]
     return tuple([Rename(prefix, name, prefix + name) for prefix in prefixes for name in names])
@@ -255,10 +255,10 @@ def _list_names(nodes: Iterable[Node], implied: Iterable[Implied] = ()) -> list[
 
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
-    """Whether a prefixed name can equal another: a name or another prefix begins with the prefix."""
+    """A prefixed name can equal another only if a name or another prefix begins with the prefix."""
     # What begins with a text follows it in order
     if any(b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))):
         return True
-    # One search over all names; a line break inside a name can only cause a needless full check.
+    # A line break inside a name can only cause a needless full check.
     names = "\n" + "\n".join(kept)
     return any(f"\n{prefix}" in names for prefix in prefixes)

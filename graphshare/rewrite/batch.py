@@ -1,7 +1,7 @@
 """One run for several branches: inputs are concatenated on their batch axis, outputs split again.
 
 The Concat is named ``<input>_batch``, the SliceChannel ``<operator>_split``. The operator of a head
-becomes ``<operator>_batch``, so that the branches' outputs keep their names, as in the other modes.
+becomes ``<operator>_batch``, so that outputs keep their names, as in the other modes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def plan_batch(
     """Add branches to ``graph`` that are computed in one run.
 
     Every branch gets its own inputs and labels, all of one shape, except those that
-    ``share_inputs`` match. ``batch_axes`` maps inputs to their batch axis where that is not 0.
+    ``share_inputs`` match. ``batch_axes`` maps inputs to a batch axis that is not 0.
 
     Raises:
         RefusedError: names collide, a variable's role is unknown, or operators mix the samples of a
@@ -182,7 +182,7 @@ def _has_all_heads(rewrite: Rewrite, outputs: Collection[tuple[Node, int]]) -> b
 
 
 def _leads_to(head: Entry, value: Entry, part: int | None) -> bool:
-    """Return whether ``head`` is a variable itself, or a copy of ``value`` or of its ``part``."""
+    """Whether ``head`` is a variable itself, or a copy of ``value`` or of its ``part``."""
     if value.node.is_variable:
         return head.node is value.node
     if head.node.op != IDENTITY:
@@ -343,9 +343,10 @@ def _batch_name(node: Node) -> str:
 
 
 def _branch_name(entry: Entry) -> str:
-    """Return the operator's name for a branch's copy of an output, so that the output keeps its name.
+    """Return the operator's name for a branch's copy of an output, so that the output keeps its
+    name.
 
-    For an operator with several outputs it is the output's own name.
+    An operator with several outputs gets the output's own name.
     """
     name = output_name(entry)
     if not entry.node.name:

@@ -45,10 +45,8 @@ def find_batch(graph: Graph) -> Batched | None:
 
 
 def single_run(batched: Batched, number: int) -> tuple[Graph, dict[Node, Node]]:
-    """Return the graph of one branch, with its own inputs and heads, and the images of nodes that
-    stay.
-    """
-    # The branch's own input replaces a Concat; the undivided value replaces a SliceChannel.
+    """Return the graph of one branch, with its own inputs and heads, and the images of kept nodes."""
+    # The branch's own input replaces a Concat, the undivided value a SliceChannel.
     skipped = {**dict.fromkeys(batched.joins, number), **dict.fromkeys(batched.splits, 0)}
     images: dict[Node, Node] = {}
 

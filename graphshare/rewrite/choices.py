@@ -1,6 +1,4 @@
-"""Which variables the branches of a rewrite copy, tie or feed together, chosen by role and by
-pattern.
-"""
+"""Variables that branches copy, tie or feed together, chosen by role and by pattern."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ Choice = tuple[Mode, str]
 
 
 class BranchOptions(msgspec.Struct, frozen=True):
-    """The branch options of :func:`graphshare.api.duplicate.duplicate`, with the same names and
-    defaults.
-    """
+    """The branch options of :func:`graphshare.api.duplicate.duplicate`."""
 
     mode: ModeOrBatch = "copy"
     choices: Sequence[Choice] = ()
@@ -113,7 +109,7 @@ def note_unknown_roles(roles: Mapping[Node, Role], mode: ModeOrBatch) -> list[st
 def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) -> None:
     """Raise RefusedError for new names that equal a kept one, or come from two different old names.
 
-    ``kept`` are names that do not change, ``renamed`` pairs of old and new names. Files may repeat
+    ``kept`` are unchanged names, ``renamed`` pairs of old and new ones. Files may repeat
     a name; its new name may then repeat, too. Empty names never collide.
     """
     staying = set(kept)

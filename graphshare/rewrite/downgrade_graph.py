@@ -25,14 +25,14 @@ from graphshare.rewrite.upgrade_graph import upgrade_graph
 # The versions that brought NumPy shapes, and the key `attrs` of nodes
 _NP_SHAPE, _ATTRS = 10500, 10000
 _ESCAPES = 1200  # before it, readers knew fewer escapes
-# Values with which an operator computes the same as before it had the attribute.
+# With these values an operator computes the same as before it had the attribute.
 _NEUTRAL = {
     "Pooling.layout": ("NCW", "NCHW", "NCDHW"),
     "Pooling.count_include_pad": (True,),
     "BatchNorm.cudnn_off": (True,),
 }
 _WINDOW = ("pad", "stride")
-# Before each version, the newest form of records in .params
+# The newest form of records in .params before each version
 _LAYOUTS = ((1100, "V0"), (1200, "V1"), (10500, "V2"))
 
 
@@ -64,11 +64,11 @@ def _read_tables() -> tuple[_Tables, dict[str, int]]:
 
 
 class OldVersion:
-    """A version of MXNet, 0.9.5 to 1.8. ``measured`` is the version whose ``row`` of the tables
-    applies to it.
+    """A version of MXNet, 0.9.5 to 1.8; the table row ``row`` of version ``measured`` applies to
+    it.
 
     Raises:
-        UsageError: it is outside of that range.
+        UsageError: it is out of range.
     """
 
     def __init__(self, version: str) -> None:
@@ -84,15 +84,13 @@ class OldVersion:
         self.layout = next((layout for before, layout in _LAYOUTS if self.number < before), "")
 
     def has(self, name: str) -> bool:
-        """Whether the version has an operator, an attribute or a choice.
-
-        Names that no table lists are in every version.
+        """Whether the version has an operator, an attribute or a choice. Unlisted names are in
+        every one.
         """
         return self._since.get(name, 0) <= self.row
 
     def downgrade(self, graph: Graph) -> Rewrite:
-        """Return the graph as this version reads it: its key of attributes, its names, no later
-        attributes.
+        """Return the graph with this version's attribute key and names, and no later attributes.
 
         Raises:
             RefusedError: the version lacks operators, or attributes and values that are not the
@@ -164,13 +162,12 @@ class OldVersion:
         )
 
     def _list_explicit(self, signature: Signature, node: Node) -> Iterable[tuple[str, str]]:
-        """Yield absent attributes that the version requires or has another default for."""
         for parameter in signature.parameters or ():
             name, default = parameter.name, parameter.default
             if name in node.attrs or default is None:
                 continue
             if self._holds(f"{node.op}.{name}", self.tables.explicit):
-                # A global pooling needs a kernel there, and does not use it.
+                # A global pooling needs a kernel there, but does not use it.
                 is_unused = name == "kernel" and signature.value(node.attrs, "global_pool")
                 yield name, "(1, 1)" if is_unused else default
 

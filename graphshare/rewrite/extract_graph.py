@@ -16,8 +16,8 @@ from graphshare.text.names import TakenNames
 
 
 def extract_graph(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -> Rewrite:
-    """Extract the minimal subgraph that computes ``targets``; outputs ``cuts`` become variables of
-    those names.
+    """Extract the minimal subgraph for ``targets``; outputs ``cuts`` become variables of those
+    names.
 
     Raises:
         RefusedError: names that the graph lacks or that no target needs.
@@ -37,7 +37,7 @@ def extract_graph(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] =
     places = [(entry.node, entry.index) for entry in entries[1]]
     named = dict(zip(places, name_outputs(graph, entries[1]), strict=True))
     reached = _find_reached(entries[0], named)
-    # Of a node that is cut by its own name, one output that is needed is enough
+    # A node cut by its own name needs only one active output.
     active = {node for node, _ in reached}
     named = {
         key: name
@@ -56,9 +56,9 @@ def extract_entries(
 ) -> Rewrite:
     """Extract the nodes that ``targets`` need, in file order, with ``targets`` as the heads.
 
-    ``cuts`` maps an output, as a node and an index, to the name of the variable that replaces it,
-    and ``inputs`` to that variable where the caller knows its type. Nodes that stay keep their
-    identity, unless a cut changes their inputs or takes a name that they store.
+    ``cuts`` maps an output, as a node and an index, to the name of the variable that replaces it;
+    ``inputs``, to that variable if the caller knows its type. Other nodes keep their identity,
+    unless a cut changes their inputs or takes a name that they store.
 
     Raises:
         RefusedError: a cut lies on no path to a target, its name belongs to another node that
@@ -116,7 +116,7 @@ def _find_reached(
 def _free_names(
     graph: Graph, needed: Collection[Node], cuts: Mapping[tuple[Node, int], str]
 ) -> dict[Node, tuple[str, StoredNames]]:
-    """Rename nodes that stay but store the name of a cut output."""
+    """Rename remaining nodes that store the name of a cut output."""
     concerned = dict.fromkeys(
         node for node, index in cuts if node in needed and index < len(node.details.outputs)
     )

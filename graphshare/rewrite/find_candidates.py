@@ -31,8 +31,8 @@ Likeness = Literal["values", "bytes", "transpose", "shape", "operator"]
 
 
 class Candidates(ShortRepr, msgspec.Struct, frozen=True):
-    """Parameters that may be meant to be one. ``why`` names the evidence; ``options`` would tie all
-    to the first.
+    """Parameters that may be meant as one, with the evidence ``why``; ``options`` tie all to the
+    first.
 
     In an ONNX model they may be equal ``bytes`` of different shapes, or a table and its
     ``transpose``.
@@ -52,13 +52,13 @@ def find_candidates(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> list[Candidates]:
-    """Return groups of parameters with equal values, then of equal form with related names; each
-    pair once.
+    """Return groups of parameters with equal values, then of equal form with related names; no pair
+    twice.
 
     The form is the shape and dtype if known, else the attributes of the operator that uses the
     parameter. Names are related when one is the other with a prefix (``sha-fc_weight``), or only
     their first component differs (``left_fc_weight``, ``right_fc_weight``). Arrays of one repeated
-    number, such as zeros, count only where names are related too.
+    number, such as zeros, must have related names, too.
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     heads = {entry.node for entry in graph.heads}
@@ -91,7 +91,7 @@ def find_candidates(
 def _list_candidates(
     nodes: list[Node], heads: Collection[Node], why: Likeness, form: str, related: bool
 ) -> Iterator[Candidates]:
-    """Yield candidates, if there are several; of ``heads`` only the first node can be one."""
+    """Yield several candidates or none; only the first can be one of ``heads``."""
     names = [node.name for number, node in enumerate(nodes) if not number or node not in heads]
     options = [f"--alias {quote_shell(f'{_quote_alias(name)}={names[0]}')}" for name in names[1:]]
     if options:
@@ -109,7 +109,7 @@ def _list_other_forms(
     groups: Mapping[tuple[str, str, bool], list[Node]],
     relations: Mapping[Node, list[str]],
 ) -> Iterator[Candidates]:
-    """Yield ONNX parameters of equal bytes and other shapes, and tables with their transposes."""
+    """Yield ONNX parameters of equal bytes and different shapes, and tables with their transposes."""
     # Start-up: few models are ONNX models
     from graphshare.onnx_ops.transposed import LEAST, find_tables
 
@@ -231,7 +231,7 @@ def _are_related(group: list[Node], relations: Mapping[Node, list[str]]) -> bool
 
 
 def _group_related(group: list[Node], relations: Mapping[Node, list[str]]) -> list[list[Node]]:
-    """Return the parts of several related nodes, directly or transitively."""
+    """Nodes of one part are related directly or transitively."""
     leader: dict[Node, Node] = {node: node for node in group}
 
     def find(node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""Fixed sizes for a model whose inputs have free ones: types state the numbers, and operators stay."""
+"""Fixed sizes for inputs with free ones: types state the numbers, and operators stay."""
 
 from __future__ import annotations
 
@@ -55,5 +55,4 @@ def fix_sizes(
 
 
 def _list_numbers(shape: Sequence[Size]) -> list[int | None]:
-    """Return the sizes of a shape, None for each that is open."""
     return [size if isinstance(size, int) else None for size in shape]

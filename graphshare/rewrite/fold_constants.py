@@ -14,7 +14,7 @@ from graphshare.ir.walk import list_named_outputs, post_order, topological
 
 
 def find_constants(graph: Graph) -> list[Entry]:
-    """Return operands that depend only on constants and known sizes, without the graph's outputs."""
+    """Return operands that depend only on constants and known sizes, except the graph's outputs."""
     format_ = find_format(graph)
     outputs = list_named_outputs(graph.nodes)
     types = format_.types.find_types(graph, outputs, independent=True)
@@ -33,7 +33,7 @@ def fold_constants(
 ) -> tuple[Rewrite, Mapping[str, Tensor]]:
     """Replace operators by their constant ``values``, and drop unused nodes.
 
-    Values of parameters are returned by name: their data is in the parameter file.
+    Values of parameters are returned by name, for the parameter file.
     """
     weights: dict[str, Tensor] = {}
     editing = find_format(graph).editing

@@ -1,5 +1,5 @@
-"""Free sizes of a model whose file has them fixed: operands and types follow, and operators that
-mix samples are refused.
+"""Free sizes that the file fixes: operands and types follow; operators that mix samples are
+refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _STATES = slice(5, 7)  # inputs of these that have samples on axis 1, as the fir
 
 
 class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
-    """A rewrite that frees sizes: the ``symbols``, the ``batches`` among them, and the ``changed``
+    """A rewrite that frees sizes: the ``symbols``, the ``batches`` among them, and ``changed``
     operators.
 
     ``outputs`` are the axes of the heads, ``numbers`` the values of free sizes in the file;
@@ -83,7 +83,7 @@ Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
 def free_sizes(
     graph: Graph, symbols: Sequence[Symbol], measure: Measure, evaluate: Evaluate
 ) -> FreedGraph:
-    """Let the caller choose the sizes of ``symbols``.
+    """Free the sizes of ``symbols``.
 
     ``measure`` returns shapes that neither the file states nor ONNX infers, ``evaluate`` integers
     that the file computes.
@@ -121,16 +121,14 @@ def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
 
 
 def _find_whole(entry: Entry) -> Entry:
-    """Return the value that an entry is, or is a part of."""
+    """Return the entry itself, or the value that it is a part of."""
     while entry.node.op in _PARTS and entry.node.inputs:
         entry = entry.node.inputs[0]
     return entry
 
 
 def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
-    """Return the batch as a size to free. Raises RefusedError where there is none, or it is not
-    fixed.
-    """
+    """Return the batch as a size to free. Raises RefusedError if it is missing or not fixed."""
     places = find_batch_places(inputs, axes)
     if not places:
         hint = "free sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`"
@@ -147,8 +145,7 @@ def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
 def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return as (input, axis) all ``axes`` of the same size as the surest batch axis.
 
-    That is the axis of an RNN, because the operator states it; the first axis of other inputs may
-    be a sequence.
+    An RNN states its batch axis; the first axis of other inputs may be a sequence.
     """
     sizes = {
         (name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])
@@ -160,9 +157,7 @@ def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str
 
 
 def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] | None]]:
-    """Return the stated shapes of inputs without a value, and of outputs, by name; None without a
-    rank.
-    """
+    """Return stated shapes of inputs without a value, and of outputs, by name; None without a rank."""
     types = find_format(graph).types
     held = {node.name for node in graph.variables() if node.details.holds_value}
     inputs = types.list_input_types(graph)
@@ -270,7 +265,6 @@ class _Freeing:
         return self._is_small(place)
 
     def _is_small(self, place: Place) -> bool:
-        """Return whether a value is known to have few elements."""
         shape = self.shapes.get(place)
         return shape is not None and prod(shape) <= MANY
 
@@ -307,7 +301,7 @@ class _Freeing:
         return f"give numbers for open sizes with `shapes`: with {row} no shape is known, because {self.unmeasured}"
 
     def _describe_layouts(self, outputs: Sequence[Axes]) -> Iterator[str]:
-        """Yield a note on each output that has samples inside an axis, between parts of each other."""
+        """Samples inside an axis lie between parts of each other."""
         for head, axes in zip(self.graph.heads, outputs, strict=True):
             for number, axis in enumerate(axes):
                 if len(axis) > 1 and self.table.has_batch([axis]):
@@ -316,7 +310,7 @@ class _Freeing:
                     yield f"output {name!r}: axis {number} is {parts}: the samples are not an axis of their own"
 
     def _describe_constants(self) -> list[str]:
-        """Return notes on constants that may come from a freed size of the file."""
+        """Constants may come from a freed size of the file."""
         free = [symbol for symbol in self.symbols if symbol.name not in self.batches]
         if not free:
             return []
@@ -374,7 +368,7 @@ class _Freeing:
         for edit in call.edits.values():
             for axis in edit.row:
                 names = list_names(axis)
-                # A row is computed from the shape of a value with the free size as a whole axis.
+                # A row follows from the shape of a value with the free size as a whole axis.
                 if len(names) > 1 or not self.origins.keys() >= set(names):
                     raise SizeRefusal("has a constant that depends on free sizes")
         for number, edit in call.edits.items():
@@ -384,7 +378,7 @@ class _Freeing:
                 raise SizeRefusal("has sizes that the caller feeds")
 
     def _follow_counts(self, call: Call, row: Axes | None, places: Sequence[Place | None]) -> None:
-        """Follow numbers of samples, which an operator with samples must not compute with."""
+        """An operator with samples must not compute with their number."""
         if row is not None and not self.table.has_batch(row):
             return
         sized = SIZE_OPERANDS.get(call.node.op, ())
@@ -426,7 +420,7 @@ class _Freeing:
         return (None,) * prod(self.shapes[place])
 
     def _assume(self, shape: Sequence[int]) -> Axes:
-        """Return axes after a refusal, so that later nodes are not refused for the same reason."""
+        """After a refusal, later nodes are not refused for the same reason."""
         for batch in self.batches:
             if shape and shape[0] == self.table.numbers[batch]:
                 return ((batch,), *map(fix, shape[1:]))
@@ -471,7 +465,7 @@ class _Freeing:
                 if entry is not None:
                     target = replaced if place in gone else read
                     target.add(entry.node)
-            # Values captured by the bodies of a node follow its operands.
+            # Values captured by bodies follow the node's operands.
             captured = node.inputs[len(operands) - operands.count(None) :]
             read.update(entry.node for entry in captured)
         return {
@@ -481,7 +475,7 @@ class _Freeing:
         }
 
     def _restate(self, node: Node) -> Node:
-        """State free sizes: named by the user, or open if they follow from others."""
+        """Sizes are named by the user, or open if they follow from others."""
         shapes = {}
         for index in range(len(list_output_names(node))):
             axes = self.axes.get((node, index), ())
@@ -497,9 +491,7 @@ class _Freeing:
 
 
 def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:
-    """Add nodes for the row of an edit (a constant where it is fixed), and the Expand; return its
-    output's name.
-    """
+    """Add nodes for an edit's row (a constant if fixed), and the Expand; return its output's name."""
     factors: dict[str, list[int]] = {}
     rest = [0 if is_free(axis) else multiply_numbers(axis) for axis in edit.row]
     for place, axis in enumerate(edit.row):
@@ -528,13 +520,13 @@ def _name_size(name: str, place: int, size: int | str | None) -> Axis:
 
 
 def _read_number(size: int | str | None, is_batch: bool) -> int:
-    """Return a size in the file; one sample for an open batch, else a common size of pictures."""
+    """Return a file's size; one sample for an open batch, else a common size of pictures."""
     if isinstance(size, int):
         return size
     return 1 if is_batch else _ASSUMED
 
 
 def _format_factor(factor: int | str) -> str:
-    """Return a factor of an axis as text, ``?`` for a size that has no name in the file."""
+    """Format a size without a name in the file as ``?``."""
     text = str(factor)
     return "?" if text.startswith("size ") else text

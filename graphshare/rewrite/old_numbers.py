@@ -1,8 +1,7 @@
-"""Operators that MXNet before 1.9.1 computes differently, or not at all
-(``benchmarks/old_versions.py``).
+"""Operators that MXNet before 1.9.1 computes differently, or not at all.
 
-A difference for all inputs refuses a node; one that depends on inputs, or on the device, is a note.
-Older versions lose NaN in maxima; this does not count.
+Measured by ``benchmarks/old_versions.py``. A difference for all inputs refuses a node; one that
+depends on inputs or the device is a note. Older versions lose NaN in maxima; this does not count.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ Values = Callable[[str], Any]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A difference in operators of versions before ``fixed``, the first measured version without
-    it.
+    """A difference in operators before ``fixed``, the first measured version without it.
 
     Matrices, such as outputs of dense layers, do not show a difference with ``more_axes``.
     """
@@ -38,7 +36,7 @@ def _has_unlike_dilate(value: Values) -> bool:
 
 
 def _leaves_picture(value: Values) -> bool:
-    """Whether a window may lie beyond the edge: strides exceed it, and the last step is complete."""
+    """A window may lie beyond the edge if strides exceed it and the last step is complete."""
     steps = zip(value("stride") or (), value("kernel") or (), strict=False)
     if value("global_pool") or value("pooling_convention") != "full":
         return False
@@ -148,7 +146,7 @@ NOTED: Sequence[Difference] = (
 def find_differences(
     differences: Sequence[Difference], node: Node, signature: Signature, version: int
 ) -> Iterator[str]:
-    """Yield the description of each difference that affects a node in a version."""
+    """Yield descriptions of the differences that affect a node in a version."""
     for each in differences:
         if node.op not in each.operators or version >= each.fixed:
             continue

@@ -43,7 +43,7 @@ def plan_rename(
 
     new = {node: replace_prefix(node.name) for node in _choose(graph, only, held) if node.name}
     stored = {}
-    # A prefix alone is added to the other names of a node without being told
+    # A prefix alone also goes before other names of a node
     if strip_prefix or kept:
         for node in new:
             outputs = tuple(map(replace_prefix, node.details.outputs))
@@ -61,8 +61,7 @@ def rename_by_names(
     held: frozenset[str] | None = None,
     repeats: bool = False,
 ) -> Rewrite:
-    """Rename nodes to ``names``, with ``stored`` as their other names; ``only`` limits it to kinds
-    of nodes.
+    """Rename nodes to ``names``, with ``stored`` as their other names; ``only`` limits it to kinds.
 
     ``repeats`` lets different names become one again, as the inverse of a rename may have to.
     Raises RefusedError as :func:`plan_rename`.
@@ -121,7 +120,7 @@ def rename_by_rules(
 ) -> Rewrite:
     """Rename nodes by rules, except inputs or outputs in ``keep``; the notes are on the rules.
 
-    Parameters that an alias or a scope override moves get their new names where these are free.
+    Parameters that an alias or a scope override moves get their new names if free.
 
     Raises RefusedError as :func:`plan_rename`, or if rules do not fit the graph.
     """
@@ -175,7 +174,7 @@ def set_names(
     stored: Mapping[Node, StoredNames] = EMPTY,
     repeats: bool = False,
 ) -> Rewrite:
-    """Give nodes new ``names`` and ``stored`` names; all others keep theirs.
+    """Give nodes new ``names`` and ``stored`` names.
 
     Names inside subgraphs stay: they are bound by position. States that an operator's name implies
     follow it.
@@ -202,7 +201,7 @@ def set_names(
             return node
         return rename_node(node, name, stored.get(node))
 
-    # A rename keeps ids, so lists that did not follow from the nodes stay unchanged too.
+    # A rename keeps ids: lists that did not follow from the nodes stay unchanged, too.
     result, images = rebuild_graph(graph, change)
     result = msgspec.structs.replace(result, source=graph.source.after_rename(images))
     renames = tuple(Rename("", old, new) for old, new in implied_pairs if old != new)

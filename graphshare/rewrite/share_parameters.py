@@ -1,6 +1,6 @@
 """``share``: tie parameters of one graph by rule, after finding every reason not to.
 
-With ``--doctor`` variables that merely share a name become one node, or get names of their own.
+With ``--doctor`` variables that merely share a name become one node, or get separate names.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def share_by_plan(
         from graphshare.onnx_ops.transposed import tie_reshaped
 
         images = rewrite.branches[0].images
-        # A second rewrite, because it adds operators that a run has to prove.
+        # A second rewrite: it adds operators that a run has to prove.
         reshaping = tie_reshaped(
             rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped}
         )
@@ -99,7 +99,7 @@ def share_by_plan(
 
 
 def _is_one_pattern(plan: Plan) -> bool:
-    """Whether all ties follow from one alias whose left side is a pattern."""
+    """Whether all ties follow from one alias with a pattern on the left."""
     rules = {plan.why[node] for node in plan.ties if node in plan.why}
     if len(rules) != 1:
         return False
@@ -110,7 +110,7 @@ def _is_one_pattern(plan: Plan) -> bool:
 def _find_reshaped(
     graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None
 ) -> set[Node]:
-    """Return the parameters tied to one of equal bytes and another shape; only ONNX has a free Reshape."""
+    """Equal bytes of another shape can be tied only in ONNX, which has a free Reshape."""
     format_ = find_format(graph)
     if params is None or not format_.supports(Operation.POOL):
         return set()
@@ -134,7 +134,7 @@ def _find_reshaped(
 
 
 def _differ_in_shape(ours: Record, theirs: Record) -> bool:
-    """Whether only the known shapes of two dense arrays differ."""
+    """Whether two dense arrays differ only in known shapes."""
     form = (ours.element_type, ours.storage, ours.dense_size)
     other_form = (theirs.element_type, "default", theirs.dense_size)
     if form != other_form or None in (ours.shape, theirs.shape):
@@ -202,7 +202,7 @@ def _differences(
             for what, a, b in _hints(tied, kept, uses)
         ]
         ours, theirs = records.get(tied.name), records.get(kept.name)
-        # Variables with the same name have one record, whose values need no comparison.
+        # Variables with the same name have one record: nothing to compare.
         if ours is None or theirs is None or ours is theirs:
             continue
         if ours.shape == theirs.shape:
@@ -279,15 +279,13 @@ def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]
 
 
 def _hint(node: Node, hint: str, uses: _Uses) -> str:
-    """Return a variable's own attribute; in files before 0.9 the operator may have it
-    (``weight_lr_mult``).
-    """
+    """Before 0.9 the operator may have a variable's attribute (``weight_lr_mult``)."""
     own = node.attrs.get(f"__{hint}__", node.attrs.get(hint, ""))
     if own or hint == "init":
         return own
     suffix = f"_{hint}"
     for user, slot in uses.get(node, ()):
-        # The formal name is looked up only where it can matter: it costs more than a search.
+        # Looking up the formal name costs more than a search.
         if any(key.endswith(suffix) for key in user.attrs):
             stated = user.attrs.get(_formal(user, slot) + suffix)
             if stated:
@@ -311,7 +309,7 @@ def _forgotten_partners(
     """Return untied parameters beside tied ones: a bias of a tied weight, statistics of a tied
     gamma.
 
-    Parameters that cannot be tied do not count, nor do pairs left by a search for everything equal.
+    Parameters that cannot be tied do not count, nor pairs left by a search for everything equal.
     """
     uses = consumers(graph.nodes) if plan.ties else {}
     records = index_records(params)
@@ -372,8 +370,7 @@ def plan_doctor(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> Sharing:
-    """Repair repeated names: variables of one name become one node (``tie``), or get numbers
-    (``separate``).
+    """Variables of one name become one node (``tie``), or get numbers (``separate``).
 
     A record in ``params`` is written for each separate one.
 

@@ -91,7 +91,7 @@ def _find_sources(node: Node) -> set[Node]:
 
 
 def _weigh(order: Sequence[Node], measure: Callable[[Node], int]) -> list[int]:
-    """Weigh each operator: one, and the sources that it reads first."""
+    """Each operator counts one, plus the sources that it reads first."""
     seen: set[Node] = set()
     weights = []
     for node in order:
@@ -141,7 +141,7 @@ def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
 
 
 def _refuse_repeated(parts: Mapping[Node, int], ends: Set[Node]) -> None:
-    """Refuse repeated names at the ends of parts: parts are joined by names."""
+    """Parts are joined by names, so names at their ends must not repeat."""
     named: dict[str, dict[Node, set[int]]] = {}
     for user, number in parts.items():
         for node in (user, *(entry.node for entry in user.inputs if not entry.node.op)):

@@ -41,7 +41,7 @@ class Tied(msgspec.Struct, frozen=True):
 
 
 class Ties(ShortRepr, msgspec.Struct, frozen=True):
-    """The report of a sharing: tied, renamed, copied and unchanged parameters."""
+    """Tied, renamed, copied and unchanged parameters."""
 
     tied: list[Tied]
     renamed: list[Tied]
@@ -52,8 +52,8 @@ class Ties(ShortRepr, msgspec.Struct, frozen=True):
 class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite of parameters, with the roles before it and the report.
 
-    ``reshaping`` follows it where parameters of two shapes are tied: it adds operators, and a run
-    must prove it.
+    If parameters of two shapes are tied, ``reshaping`` follows: it adds operators, and a run must
+    prove it.
     """
 
     roles: Mapping[Node, Role]
@@ -67,8 +67,8 @@ def assign_sharing_roles(
     as_input: Collection[str],
     as_parameter: Collection[str],
 ) -> dict[Node, Role]:
-    """Return the role of every variable; an input with a default is a parameter only if the user
-    says so.
+    """Return every variable's role; an input with a default is a parameter only if the user says
+    so.
     """
     roles = assign_roles(
         graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter
@@ -99,9 +99,9 @@ def _check_plain(nodes: Iterable[Node], change: str) -> None:
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
     """Replace each key of ``ties`` by its value, and give new ``names`` to nodes that stay.
 
-    The values of ``ties`` are variables that are not tied themselves. A kept variable moves to the
-    place of the first one tied to it, before every consumer. The versions of redirected entries are
-    counted on: first the kept variable's, then each tied one's in file order.
+    The values of ``ties`` are untied variables. A kept variable moves to the place of the first one
+    tied to it, before every consumer. Versions of redirected entries are counted on: first the kept
+    variable's, then each tied one's in file order.
 
     Raises:
         RefusedError: something other than a variable is to be tied.
@@ -149,7 +149,7 @@ def find_last_versions(nodes: Iterable[Node]) -> dict[Node, int]:
 
 
 def _count_mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]:
-    """Return by how much the versions of tied variables rise: the mutations of the kept one before."""
+    """Versions of tied variables rise by the mutations of the kept one before."""
     last = find_last_versions(graph.nodes)
     counted = {kept: last.get(kept, 0) for kept in ties.values()}
     raised: dict[Node, int] = {}
@@ -168,7 +168,7 @@ def plan_untie(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> Sharing:
-    """Copy every parameter that ``patterns`` match for each operator that uses it.
+    """Copy matched parameters for each operator that uses them.
 
     Raises:
         RefusedError: a pattern matches no parameter that several operators use.
@@ -221,9 +221,9 @@ def _suggest_pattern(
 def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     """Copy each of ``variables`` for every operator but the first, in file order, that uses it.
 
-    A copy follows the original. Its name is MXNet's for that operator's own input (``fc2_weight``),
-    or if that is taken, the variable's with a number. Each further copy is a branch of the rewrite,
-    so that the original's record in a parameter file is written for it too.
+    A copy follows the original. It gets MXNet's name for that operator's own input
+    (``fc2_weight``), or if that is taken, the variable's with a number. Each further copy is a
+    branch of the rewrite, so that its record is written to a parameter file, too.
 
     Raises:
         RefusedError: something other than a variable without inputs is to be untied.
@@ -280,8 +280,8 @@ def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
 
 
 def note_copied_attributes(graph: Graph) -> list[str]:
-    """Return notes on equal weights in attributes (as in ai.onnx.ml) of several operators, each its
-    own copy.
+    """Return notes on equal weights in attributes of several operators (ai.onnx.ml), each its own
+    copy.
     """
     description = find_format(graph).description
     alike: dict[object, list[Node]] = {}

@@ -1,8 +1,8 @@
 """A graph as MXNet 1.9.1 holds it after loading a file, and writes it back.
 
 These are the steps of MXNet's own loader, in its order. A step runs for files older than the
-version beside it; a file without a version counts as 0.8.0. They work on drafts, because two of
-them change variables while looking at operators.
+version beside it; a file without a version counts as 0.8.0. They work on drafts: two of them change
+variables while looking at operators.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Draft:
     def to_node(self) -> Node:
         """Return the upgraded node, its inputs still the nodes that were read.
 
-        Attributes are sorted by the bytes of their keys, as MXNet writes them.
+        Attributes are sorted by the bytes of their keys, as in MXNet.
         """
         attrs = freeze(dict(sorted(self.attrs.items(), key=lambda item: item[0].encode())))
         inputs = tuple(
@@ -138,7 +138,7 @@ def list_refused_keys(graph: Graph) -> dict[Node, list[str]]:
 
 
 def _rename_attributes(draft: Draft) -> None:
-    """Replace MXNet 1.5's spelling of three int8 attributes, as every load does; the old key wins."""
+    """Every load replaces MXNet 1.5's spelling of three int8 attributes; the old key wins."""
     signature = lookup(draft.op)
     for old, new in (signature.renamed_attributes if signature else EMPTY).items():
         if old in draft.attrs:
@@ -158,8 +158,8 @@ def _take_hidden(order: list[Draft]) -> dict[Draft, list[tuple[str, str]]]:
 
 
 def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]]) -> list[Fault]:
-    """Do step A: ``lr_mult`` becomes ``__lr_mult__``; ``weight_lr_mult`` on an operator moves to
-    its variable ``weight``.
+    """Step A: ``lr_mult`` becomes ``__lr_mult__``; an operator's ``weight_lr_mult`` moves to
+    ``weight``.
 
     A key that fits neither is put back. An operator with typed attributes does not accept that.
     """
@@ -182,7 +182,7 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
 
 
 def _is_parsed_again(draft: Draft) -> bool:
-    """Whether MXNet parses attributes again after step A: all but its oldest operators do."""
+    """All but MXNet's oldest operators parse attributes again after step A."""
     signature = lookup(draft.op)
     return (
         signature is not None
@@ -213,16 +213,14 @@ def _unparsable(draft: Draft) -> Iterable[Fault]:
 
 
 def _add_implied(draft: Draft) -> None:
-    """Do step C: missing inputs become variables named after the operator, with copies of its
-    attributes.
-    """
+    """Step C: missing inputs become variables named after the operator, with its attributes."""
     if not draft.is_variable:
         for implied in list(list_implied_inputs(draft.to_node())):
             draft.inputs.append((Draft(Node("", implied.name, draft.attrs)), 0, 0))
 
 
 def _add_initializers(draft: Draft) -> None:
-    """Do step D: operators with a default initializer write it on their variables."""
+    """Step D: operators with a default initializer write it on their variables."""
     signature = lookup(draft.op)
     initializers: Mapping[int, str] = signature.initializers if signature else {}
     for slot, text in initializers.items():
@@ -231,7 +229,7 @@ def _add_initializers(draft: Draft) -> None:
 
 
 def _flatten_argmax(draft: Draft) -> None:
-    """Do step E: remove ``axis=-1``, the older spelling of all axes."""
+    """Step E: remove ``axis=-1``, the older spelling of all axes."""
     if draft.op in ("argmax", "argmin") and draft.attrs.get("axis") == "-1":
         del draft.attrs["axis"]
 
@@ -244,8 +242,8 @@ _STEPS: tuple[tuple[int, Callable[[Draft], None]], ...] = (
 
 
 def _remove_casts(order: list[Draft]) -> None:
-    """Let consumers of a cast read its input, version included, unless a head or control dependency
-    names it.
+    """Let consumers of a cast read its input and version, unless a head or control dependency names
+    it.
 
     Raises:
         RefusedError: a cast has no input for one of its consumers; MXNet crashes on that.
@@ -284,7 +282,7 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
 
 
 def _upgrade_subgraph(graph: Graph) -> Graph:
-    """Canonicalize names and counts; no other step runs here, and MXNet drops attributes."""
+    """No other step runs here, and MXNet drops attributes."""
     drafts = _make_drafts(graph)
     for draft in drafts.values():
         draft.op = canonical(draft.op)

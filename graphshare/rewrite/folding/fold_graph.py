@@ -1,4 +1,4 @@
-"""Folding as a whole: plan, compute the arrays, rewrite the graph."""
+"""Plan folds, compute the arrays, rewrite the graph."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def _fold_graph(
 ) -> Rewrite:
     """Put each layer of ``groups``, with a bias, in the place of its BatchNorm.
 
-    It has BatchNorm's name, so that heads and inner outputs keep their names and values. Parameters
-    that only BatchNorm used are removed. ``variables`` are the new biases by weight.
+    Heads and inner outputs keep their names and values, because the layer gets BatchNorm's name.
+    Parameters that only BatchNorm used are removed. ``variables`` are new biases by weight.
     """
     format_ = find_format(graph)
     pairs = {pair.norm: pair for group in groups for pair in group}
@@ -167,9 +167,7 @@ def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFo
 
 
 class Folded(msgspec.Struct, frozen=True):
-    """``norms`` folded into ``weight`` and ``bias``, and the ``layers`` before them, in the same
-    order.
-    """
+    """``norms`` folded into ``weight`` and ``bias``, and the ``layers`` before them, in order."""
 
     weight: str
     bias: str
@@ -185,11 +183,10 @@ class Unfolded(msgspec.Struct, frozen=True):
 
 
 class FoldingProof(msgspec.Struct, frozen=True):
-    """How many ``outputs`` and folded ``layers`` were compared with the source, and their
-    differences.
+    """Counts of ``outputs`` and folded ``layers`` compared with the source, and their differences.
 
     ``max_abs`` is the largest difference of an output. ``of_largest`` is the largest difference of
-    a layer, relative to its largest number; None where no number is finite.
+    a layer, relative to its largest number; None without finite numbers.
     """
 
     outputs: int
@@ -199,11 +196,10 @@ class FoldingProof(msgspec.Struct, frozen=True):
 
 
 class Folding(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
-    """The weights that changed, and the BatchNorms that were left; ``proof`` is None if nothing
-    ran.
+    """The changed weights, and the BatchNorms left; ``proof`` is None if nothing ran.
 
     ``by_weights`` is the largest distance between both models' weights in steps of their dtype, if
-    that shows that the models are equal for every input.
+    it shows that the models are equal for every input.
     """
 
     folded: tuple[Folded, ...]

@@ -30,9 +30,7 @@ IMPLIED = "has an input that the file only implies; `gs.upgrade` writes it as a 
 
 
 class Pair(msgspec.Struct, frozen=True, eq=False):
-    """A layer and the BatchNorm after it. ``statistics`` are the names of BatchNorm's inputs after
-    the first.
-    """
+    """A layer and the BatchNorm after it. ``statistics`` names BatchNorm's inputs after the first."""
 
     layer: Node
     norm: Node
@@ -50,8 +48,8 @@ class Pair(msgspec.Struct, frozen=True, eq=False):
 
 
 class FoldPlan(msgspec.Struct, frozen=True, eq=False):
-    """``groups`` of pairs on one weight each, in file order, and the other BatchNorms with the
-    reason.
+    """``groups`` of pairs on one weight each, in file order, and the remaining BatchNorms with
+    reasons.
     """
 
     groups: tuple[tuple[Pair, ...], ...]
@@ -59,7 +57,7 @@ class FoldPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 def plan_folding(graph: Graph) -> FoldPlan:
-    """Plan the folds that the graph allows; the parameters may still forbid some."""
+    """Plan the folds that the graph allows; the parameters may forbid some."""
     surroundings = _Surroundings(graph)
     pairs: dict[Node, Pair] = {}
     left: dict[Node, str] = {}
@@ -181,7 +179,7 @@ def _list_variable_obstacles(node: Node, around: _Surroundings) -> Iterator[str]
         yield f"depends on {node.name!r}, {what}"
     if node in around.replaceable:
         yield f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
-    # Records are found by name, so variables with the same name would get one folded array.
+    # Records are found by name: variables of one name would get one folded array.
     if around.names[node.name] > 1:
         yield f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
     for user, position in around.list_consumers(node):
@@ -219,10 +217,10 @@ _FIRST_INFERENCE = 7
 
 
 class Foldable(msgspec.Struct, frozen=True, eq=False):
-    """A node that is linear in a weight, or that scales channels, with the attributes that
-    ``linear`` or ``scaling`` reads.
+    """A node that is linear in a weight, or scales channels; ``linear`` or ``scaling`` read
+    attributes.
 
-    ``fault`` is why it cannot be folded, as the end of a sentence about it; empty if no reason is
+    ``fault`` is the reason not to fold it, as the end of a sentence about it; empty if none is
     known.
     """
 
@@ -233,7 +231,7 @@ class Foldable(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | None:
-    """Return the facts of a node that a fold needs, None if it has no part in one.
+    """Return the facts that folding a node needs, None if it has no part in one.
 
     ``operator_set`` is ONNX's version.
     """
@@ -284,10 +282,7 @@ def _read_gemm(node: Node, operator_set: int) -> Foldable:
 
 
 def _read_batch_normalization(node: Node, operator_set: int) -> Foldable:
-    """Read BatchNormalization as MXNet's BatchNorm with gamma.
-
-    The attributes that state its mode changed three times.
-    """
+    """The attributes that state its mode changed three times."""
     is_old = operator_set < _FIRST_INFERENCE and int(node.attrs.get("is_test", "0")) != 1
     fault = ""
     if is_old or int(node.attrs.get("training_mode", "0")) or any(node.details.outputs[1:]):

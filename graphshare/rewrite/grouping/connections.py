@@ -1,6 +1,4 @@
-"""Which output and inputs ``--connect OUT=IN`` means: names as in the result, and as in the graphs'
-own files.
-"""
+"""Resolve the names in ``--connect OUT=IN``: names in the result, or in the graphs' own files."""
 
 from __future__ import annotations
 
@@ -30,11 +28,11 @@ def resolve_names(
 ) -> tuple[dict[Place, Output], list[Fault]]:
     """Return the output that replaces each connected variable, and every fault of ``pairs``.
 
-    Names are those in the result, with prefixes, or in the graphs' own files; the result comes
-    first. OUT names an output, or a node that has one (in an ONNX model by the node's own name,
-    too); operators come before variables. IN names an input of every graph that has it; the graph
-    of OUT itself counts only if no other graph has such an input. A name in a file never means an
-    input that a pair already names by its name in the result.
+    Names in the result, with prefixes, come before names in the graphs' own files. OUT names an
+    output, or a node that has one (in an ONNX model by the node's own name, too); operators come
+    before variables. IN names an input of every graph that has it; the graph of OUT itself counts
+    only if no other graph has such an input. A name in a file never means an input that a pair
+    already names by its name in the result.
     """
     if not pairs:
         return {}, []
@@ -131,7 +129,6 @@ class _Names:
         return "give each file a `prefixes`, and name the output with it"
 
     def _find_inputs(self, name: str) -> list[Place]:
-        # An input that another pair names otherwise is not meant again by its short name.
         numbered = self._find_numbered(name)
         candidates = numbered or [
             place for place in self._variables.get(name, []) if place not in self._numbered
@@ -148,7 +145,6 @@ class _Names:
     ) -> tuple[list[Place], list[Fault]]:
         candidates = self._find_inputs(name)
         if output is not None:
-            # A graph feeds itself only if no other graph has an input of that name.
             elsewhere = [place for place in candidates if place[0] != output[0]]
             candidates = elsewhere or candidates
         if not candidates:
@@ -174,7 +170,7 @@ class _Names:
         return _find_one(name, (self._variables, self._own_variables))
 
     def _near(self, name: str, known: list[str]) -> str:
-        """Return a hint; only the first few unknown names are compared with known ones."""
+        """Compare only the first few unknown names with known ones."""
         self._guesses -= 1
         return did_you_mean(name, known) if self._guesses >= 0 else ""
 
@@ -224,8 +220,7 @@ def find_forgotten_inputs(
     wired: Mapping[Place, Output],
     ties: Collection[Place],
 ) -> list[tuple[Place, Place]]:
-    """Return inputs that stay although a namesake in another graph is connected, each with that
-    one.
+    """Return inputs that stay, each with its connected namesake in another graph.
 
     Own inputs of a graph that feeds others do not count.
     """

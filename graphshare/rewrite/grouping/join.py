@@ -1,7 +1,6 @@
 """Several graphs in one: outputs of some feed inputs of others, equal variables become one node.
 
-The result lacks connected variables and the heads that feed them. Unchanged nodes keep their
-identity.
+Connected variables and the heads that feed them are dropped. Unchanged nodes keep their identity.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Member(msgspec.Struct, frozen=True, eq=False):
     alignment: str = ""
 
     def name(self, node: Node) -> str:
-        """Return the name of ``node`` in the result; an unnamed node stays unnamed."""
+        """Return the name of ``node`` in the result; unnamed nodes stay unnamed."""
         return self.prefix + node.name if node.name else ""
 
 
@@ -68,7 +67,7 @@ def join(
     connect: Mapping[Place, Output] = EMPTY,
     ties: Mapping[Place, Place] = EMPTY,
 ) -> Rewrite:
-    """Return one graph with the nodes and heads of all ``parts``, in their order.
+    """Return one graph with the nodes and heads of all ``parts``, in order.
 
     ``connect`` maps a variable to the output that replaces it; connected heads are dropped.
     ``ties`` maps a variable to one of an earlier part that it becomes. The result has the source
@@ -110,8 +109,8 @@ def join(
 def find_collisions(
     parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
 ) -> list[Collision]:
-    """Return every name that two parts would bring into the result: of nodes, implied states and
-    SyncBatchNorm's barriers.
+    """Return names that two parts bring into the result: nodes, implied states, SyncBatchNorm
+    barriers.
     """
     owner: dict[tuple[str, str], int] = {}
     collisions: dict[tuple[str, str], Collision] = {}
@@ -148,8 +147,8 @@ def _rename_implied(parts: Sequence[Member]) -> Iterator[Rename]:
 def _order_places(
     parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
 ) -> Iterator[Place]:
-    """Yield every node that stays, inputs before consumers, across the parts."""
-    # If outputs feed later graphs only, the graphs in a row are topologically ordered.
+    """Yield remaining nodes, inputs before consumers, across the parts."""
+    # If outputs feed later graphs only, graphs in a row are topologically ordered.
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
             yield from (
@@ -206,7 +205,7 @@ def _list_needed(
 def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
     """Return the output that replaces each connected variable, through connected variables.
 
-    Raises RefusedError for a circle.
+    Raises RefusedError for a cycle.
     """
     resolved: dict[Place, Output] = {}
     for start in connect:
@@ -274,7 +273,7 @@ class _Work:
 
 
 def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> dict[Place, int]:
-    """Return the mutations of the variable that a tied one becomes, by earlier parts."""
+    """Count mutations by earlier parts of the variable that each tied one becomes."""
     if not ties:
         return {}
     last = {

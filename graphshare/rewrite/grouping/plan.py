@@ -65,8 +65,8 @@ def plan_group(
     prefixes) or as in their files; every other member with such an input loses it. ``share_inputs``
     are patterns of inputs and labels, by their own names, that all members use together. Any other
     name that two members share is a collision: an error; or the later member gets a prefix from its
-    file's name; or parameters that are equal byte for byte become one node. ``as_input`` and
-    ``as_parameter`` name variables as their own files do.
+    file's name; or byte-equal parameters become one node. ``as_input`` and ``as_parameter`` name
+    variables as their own files do.
 
     Raises:
         RefusedError: members do not fit together, names are unknown or ambiguous, an input is fed
@@ -129,9 +129,7 @@ def plan_group(
 def list_renamed_functions(
     members: Sequence[Member], separated: Sequence[tuple[Graph, Mapping[str, str]]]
 ) -> list[str]:
-    """Return a note on each function renamed because an earlier graph has a different one of its
-    name.
-    """
+    """Return notes on functions renamed because an earlier graph has a different one of that name."""
     return [
         f"{member.label}: function {old} is called {new} in the result, where {old} is another one"
         for member, (_, names) in zip(members, separated, strict=True)
@@ -140,8 +138,8 @@ def list_renamed_functions(
 
 
 def follow_member(branch: Branch, member: Member) -> Branch:
-    """Return the branch of a member's own graph; the joined one may be a twin with the same nodes
-    in order.
+    """Return the branch of a member's own graph; the joined one may be a twin with equal nodes in
+    order.
     """
     if branch.source is member.graph:
         return branch
@@ -195,7 +193,7 @@ def _tie_shared_inputs(
 def _compare_types(
     parts: Sequence[Member], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
 ) -> tuple[list[Fault], list[str]]:
-    """Return faults of inputs fed by another dtype or shape, and the values of unknown type."""
+    """Return faults of inputs fed by another dtype or shape, and values of unknown type."""
     pairs = {**wired, **{place: (number, Entry(node)) for place, (number, node) in ties.items()}}
     wanted: dict[int, list[Entry]] = {}
     for (number, node), (other, entry) in pairs.items():
@@ -320,10 +318,10 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
 def _equal_parameters(
     parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], taken: Collection[Place]
 ) -> tuple[dict[Place, Place], dict[str, str]]:
-    """Return parameters of later parts with the equal earlier one, and why others are not equal.
+    """Return later parameters with the equal earlier one, and why others are not equal.
 
-    Names are those in the graphs' own files. Equal means the same kind, attributes, shape, dtype
-    and bytes. The keys of the reasons are names in the result.
+    Names are from the graphs' own files. Equal means the same kind, attributes, shape, dtype and
+    bytes. The reasons have names in the result as keys.
     """
     inputs = {
         node
@@ -390,7 +388,7 @@ def _explain_difference(left: _Parameter, right: _Parameter) -> str:
 
 
 def find_incompatibilities(members: Sequence[Member]) -> list[Fault]:
-    """Return every reason why the graphs do not fit into one file.
+    """Return reasons why the graphs do not fit into one file.
 
     A parameter file is read under np-shape (V3 records) or not.
     """

@@ -1,6 +1,4 @@
-"""``group --switch``: two graphs as the bodies of one If with shared weights, and one of them
-alone.
-"""
+"""``group --switch``: two graphs as bodies of one If with shared weights, and one of them alone."""
 
 from __future__ import annotations
 
@@ -61,13 +59,12 @@ class _Side(NamedTuple):
 
 
 def plan_switch(members: Sequence[Member], name: str) -> Switching:
-    """Return one graph that computes the first of two if the input ``name`` is true, else the
-    second.
+    """Return one graph: the first of two if the input ``name`` is true, else the second.
 
     Inputs of one name become one input, outputs of one name one output. Other outputs are paired by
-    position and get the names of the first graph. Parameters of equal dtype, shape and bytes become
-    one initializer, even under different names. If different parameters have one name, the second
-    gets a number.
+    position and get the first graph's names. Parameters of equal dtype, shape and bytes become one
+    initializer, even under different names. If different parameters have one name, the second gets
+    a number.
 
     Raises:
         RefusedError: the graphs do not fit together.
@@ -138,7 +135,7 @@ def _describe_side(member: Member, graph: Graph) -> _Side:
 def _pair_outputs(
     members: Sequence[Member], graphs: Sequence[Graph]
 ) -> tuple[Graph, list[str], list[Fault]]:
-    """Return the second graph with outputs in the first one's order, notes, and the faults.
+    """Return the second graph with outputs in the first one's order, notes, and faults.
 
     Names that only one graph has are paired by position if positions agree; otherwise pairs would
     be guesses.
@@ -168,7 +165,7 @@ def _pair_outputs(
 
 
 def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
-    """Return the graph where the input ``name`` has ``value``: one body replaces each If on that
+    """Return the graph with ``value`` for the input ``name``: a body replaces each If on that
     input.
 
     Raises:
@@ -348,7 +345,7 @@ def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
 
 
 def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
-    """Return the parameters of the second graph that are equal to one of the first, with that one.
+    """Map parameters of the second graph to equal ones of the first.
 
     If several are equal, each has its own partner, of the same name if possible: they are not tied
     to each other. Arrays of one shape, dtype and storage are compared by a cryptographic hash.

@@ -1,6 +1,6 @@
 """Rules files: JSON, or TOML where Python can read it. Every fault names its place in the file.
 
-``schemas/rules.schema.json`` describes the same. TOML needs Python 3.11 or the package ``tomli``.
+See also ``schemas/rules.schema.json``. TOML needs Python 3.11 or the package ``tomli``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_BYTES = 1 << 24
 MAX_DEPTH = 100
 _MOST_FAULTS = 100
 
-# The required key of each kind of rule, and the keys that it may have.
+# The required key of each kind of rule, and the keys it may have.
 _MAY: dict[str, frozenset[str]] = {
     "alias": frozenset(("to", "reuse")),
     "scope": frozenset(("to", "reuse")),
@@ -38,8 +38,6 @@ _MUST = {"alias": "to", "scope": "to", "match": "to", "within": "rules"}
 
 
 class _Repeated(dict[str, Any]):
-    """An object with repeated keys, ``keys_twice``."""
-
     keys_twice: tuple[str, ...] = ()
 
 
@@ -98,7 +96,7 @@ def _read_json(data: bytes, where: str) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
-    # json keeps the last of equal keys silently; here a repeated key is a fault.
+    # json keeps the last of equal keys silently.
     if len(values) == len(pairs):
         return values
     repeated = _Repeated(values)

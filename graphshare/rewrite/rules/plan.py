@@ -28,11 +28,10 @@ _SEPARATORS = "/_.-:"
 
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
-    """``names`` maps renamed nodes to new names, ``ties`` maps variables to the nodes that replace
-    them.
+    """``names`` maps renamed nodes to new names, ``ties`` variables to the nodes that replace them.
 
-    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules.
-    If rules match no value of an ONNX operator but its own name, that is in ``stored``.
+    ``why`` has the rule that decided about a node, ``notes`` are for the user. If rules match no
+    value of an ONNX operator but its own name, that is in ``stored``.
     """
 
     names: Mapping[Node, str]
@@ -53,10 +52,9 @@ def plan_names(
     nodes: Collection[Node],
     kept: Collection[str] = (),
 ) -> Plan:
-    """Return new names for the ``nodes`` that rules match. Parameters move with aliases and
-    overrides.
+    """Return new names for matched ``nodes``. Parameters move with aliases and overrides.
 
-    Each stored name of an output is matched by itself. Names in ``kept`` stay. The transform finds
+    Each stored name of an output is matched separately. Names in ``kept`` stay. The transform finds
     collisions.
 
     Raises:
@@ -126,7 +124,7 @@ def _list_names(node: Node) -> list[str]:
 
 
 def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
-    """Return the names ``NAME#1`` that rules use for one of several nodes of one name."""
+    """Rules use ``NAME#1`` for one of several nodes of one name."""
     texts = [
         rule.text.removeprefix("=")
         for rule in ruleset.rules
@@ -139,8 +137,7 @@ def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
 
 
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
-    """Return which parameters become one, and the names of those that stay; equal new names mean
-    one node.
+    """Return parameters that become one, and new names; equal new names mean one node.
 
     The node that has that name already stays, else the first in file order.
 
@@ -211,7 +208,7 @@ _OPERATOR: frozenset[Only] = frozenset(("ops",))
 
 
 def find_kinds(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
-    """Return the kinds of ``node`` that a rule's ``only`` may name."""
+    """Return a node's kinds, as in a rule's ``only``."""
     if not node.is_variable:
         return _OPERATOR
     return _PARAMETER if roles[node].is_parameter else _INPUT
@@ -276,7 +273,7 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
     if not literals:
         return []
     parameters = _parameters(roles)
-    # In reverse, so that the first of several nodes of one name is kept.
+    # In reverse: the first of several nodes of one name is kept.
     by_name = {node.name: node for node in reversed(graph.nodes)}
     faults = []
     for rule, literal in literals:
@@ -348,7 +345,7 @@ def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
 
 
 def _is_overruled(rule: Rule, names: Sequence[str]) -> bool:
-    """Whether a pattern matches any of the first few thousand names."""
+    """Only the first few thousand names are matched."""
     if rule.kind not in ("alias", "match") or rule.within:
         return False
     matches = compile_pattern(rule.text)

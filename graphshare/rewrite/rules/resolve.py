@@ -2,8 +2,8 @@
 
 First sharing, for parameters: an alias, else a scope override, until no rule matches. Then naming:
 the last matching map or pattern, the last prefix to strip, the last prefix to put, and the scopes,
-the first of them outermost. Every kind of rule starts from the result of the kind before it, never
-from its own: so swaps work.
+the first outermost. Every kind of rule starts from the result of the kind before it, never from its
+own: so swaps work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_NAME = 4096  # characters that rules may add to a name
 MAX_STEPS = 1000  # aliases that are followed where no graph says which names there are
 
 _State = tuple[str, bool]  # a name, and whether an override has just made it
-# of patterns on names: under half a minute. Literal names and scopes are looked up and cost none.
+# of patterns on names: under half a minute. Literal names and scopes are looked up.
 MAX_TRIALS = 100_000_000
 _MATCHING = (
     20  # what running a pattern counts for; what its literal ends already tell apart counts for one
@@ -39,7 +39,7 @@ _MATCHING = (
 
 
 class Resolved(msgspec.Struct, frozen=True, eq=False):
-    """The name that rules give, and the steps to it; none where no rule matches."""
+    """The name that rules give, and the steps to it, if any."""
 
     name: str
     steps: tuple[NameStep, ...] = ()
@@ -60,7 +60,7 @@ class Resolver:
         self.fired: set[Rule] = set()
         self._parameters = parameters
         self._separator = ruleset.separator
-        # One count for all choosers: the limit is on the rules as a whole.
+        # The limit is on the rules as a whole.
         self._trials = [0]
         rules = ruleset.rules
         self._aliases = self._chooser(rules, "alias")
@@ -77,10 +77,9 @@ class Resolver:
         self._marked: set[tuple[Override, Scope]] = set()
 
     def resolve_parameter(self, name: str) -> tuple[str, Rule | None]:
-        """Return the parameter that rules make of the parameter ``name``, and the first rule that
-        decides.
+        """Return the parameter that rules make of ``name``, and the first rule that decides.
 
-        Without a rule that is ``name``. Every name is looked at once, however long the chains.
+        Without a rule that is ``name``. Each name is looked up once, however long the chains.
 
         Raises:
             RefusedError: aliases lead back to themselves; the cycle is shown as a path.
@@ -122,7 +121,7 @@ class Resolver:
         return Resolved(state[0], tuple(steps))
 
     def _following(self, state: _State) -> _State | None:
-        """Take one step; overrides apply to names of the graph, not to the results of overrides."""
+        """Overrides apply to names of the graph, not to the results of overrides."""
         known = self._next.get(state)
         if known is None:
             known = self._next[state] = self._ask(state)
@@ -149,7 +148,7 @@ class Resolver:
     def _override(self, name: str) -> tuple[str, Rule | None]:
         """Return the name that overrides give, and the first of them.
 
-        Results are shared by names whose scopes begin alike.
+        Names whose scopes begin alike share results.
         """
         parts = name.split(self._separator, self._overrides.depth)
         last = parts.pop()
@@ -173,7 +172,7 @@ class Resolver:
         return new, rule
 
     def _mark(self, scope: Scope) -> None:
-        """Note which overrides lead on from ``scope``, up to a scope of the same block seen before."""
+        """Note overrides that lead on from ``scope``, up to a scope of the same block seen before."""
         block = self._overrides.block(scope)
         for step in self._overrides.chain(scope):
             self.fired.add(self._rule_of[step.override])
@@ -183,7 +182,7 @@ class Resolver:
             self._marked.add(mark)
 
     def name_node(self, name: str, kinds: Collection[Only]) -> Resolved:
-        """Return the new name of a node with the name ``name`` and these ``kinds``."""
+        """Return the new name of a node of these ``kinds``."""
         if not self.names:
             return Resolved(name)
         steps: list[NameStep] = []
@@ -290,7 +289,7 @@ def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
         if rule.kind == "scope":
             text = join_scope(split_scope(rule.text, ruleset.separator), ruleset.separator)
         key = (group, rule.literal is None, text, rule.within)
-        # A later rule without `only` decides about all kinds of nodes.
+        # A later rule without `only` decides about all kinds.
         later = last.get((*key, ())) or last.get((*key, rule.only))
         if later is not None:
             hidden.append((rule, later))
@@ -343,7 +342,6 @@ class Chooser:
                         compile_substitution(rule.text, rule.to),
                     )
                 )
-        # The last rule wins, so patterns are tried from the end.
         self._patterns.reverse()
 
     def step(self, name: str, kinds: Collection[Only] | None = None) -> NameStep | None:
@@ -370,7 +368,7 @@ class Chooser:
         return chosen
 
     def is_unmentioned(self, name: str) -> bool:
-        """Whether look-ups are enough to show that no rule matches ``name``."""
+        """Whether look-ups suffice to show that no rule matches ``name``."""
         return not self._patterns and name not in self._literals
 
     def _spend(self, trials: int) -> None:
@@ -393,5 +391,5 @@ def _join(rule: Rule, name: str, separator: str) -> str:
 
 
 def applies_to(rule: Rule, kinds: Collection[Only]) -> bool:
-    """Whether ``rule`` is not limited to other kinds of nodes than ``kinds``."""
+    """Whether the ``only`` of ``rule`` allows ``kinds``."""
     return not rule.only or any(only in kinds for only in rule.only)

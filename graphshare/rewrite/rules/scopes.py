@@ -1,14 +1,12 @@
-"""Scope overrides: a parameter of one scope is a parameter of another, as in Caffe2's
-ParameterSharing.
+"""Scope overrides: a parameter of one scope is one of another, as in Caffe2's ParameterSharing.
 
 A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``): a rule
 for ``fc`` does not match ``fc_auto_0``. The deepest component with a rule decides. The rule's
-target is resolved in turn, by itself; then the rest of the scope is appended and not resolved
-again. Overrides come in blocks that begin at some scope: both sides of a rule lie under that scope,
-and it applies only to parameters there. The later of two rules for one scope wins.
+target is resolved in turn; then the rest of the scope is appended and not resolved again. A block
+of overrides begins at some scope: both sides of a rule lie under it, and only parameters there are
+affected. The later of two rules for one scope wins.
 
-This module uses text only, no graphs, so that rules files and the builder's context managers can
-share it.
+Rules files and the builder's context managers share this module, so it uses text only, no graphs.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _SHOWN = 12  # rules of a long cycle that a message lists
 
 
 class Override(msgspec.Struct, frozen=True, eq=False):
-    """One rule: parameters of the scope ``key`` are the parameters of ``target``, both absolute.
+    """Parameters of the scope ``key`` are the parameters of ``target``, both absolute.
 
     It applies to parameters under the scope ``within`` (``()``: all); ``place`` is for messages.
     """
@@ -41,9 +39,7 @@ class Override(msgspec.Struct, frozen=True, eq=False):
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
-    """One replacement: ``override`` turns the scope ``before`` into ``after``; ``tail`` is appended
-    at the end.
-    """
+    """``override`` turns the scope ``before`` into ``after``; ``tail`` is appended at the end."""
 
     override: Override
     before: Scope
@@ -84,10 +80,9 @@ def make_overrides(
     separator: str = SEPARATOR,
     places: Sequence[str] = (),
 ) -> tuple[Override, ...]:
-    """Return the rules of one block, such as ``{"scope_b": "scope_a"}``, both sides relative to
-    ``current``.
+    """Return one block's rules, ``{"scope_b": "scope_a"}``, both sides relative to ``current``.
 
-    ``within`` limits the rules to parameters of that scope. ``places`` say where each pair was
+    ``within`` limits them to parameters of that scope. ``places`` say where each pair was
     given.
 
     Raises:
@@ -138,7 +133,7 @@ class _Place:
 
 
 class Overrides:
-    """A table of overrides; later ones prevail. Resolving a scope takes time in proportion to its
+    """A table of overrides; later ones prevail. Resolving takes time in proportion to a scope's
     length.
 
     Only the first ``depth`` components of a scope can match a rule.
@@ -170,7 +165,6 @@ class Overrides:
         RefusedError.raise_any(faults)
 
     def chain(self, scope: Sequence[str]) -> Iterator[Step]:
-        """Yield the steps of :meth:`resolve_scope`, one by one."""
         at = tuple(scope)
         rule = self._deepest(at, at)
         block = self.block(at)
@@ -180,13 +174,11 @@ class Overrides:
             rule = self._resolve_target(rule, block)[1]
 
     def parameter_name(self, scope: Sequence[str], name: str) -> str:
-        """Return the full name of the parameter ``name`` of ``scope``; errors as in
-        :meth:`resolve_scope`.
-        """
+        """Return a parameter's full name; errors as in :meth:`resolve_scope`."""
         return join_name(self.resolve_scope(scope), name, self.separator)
 
     def resolve_scope(self, scope: Sequence[str]) -> Scope:
-        """Return the scope whose parameters the scope ``scope`` uses.
+        """Return the scope whose parameters ``scope`` uses.
 
         Raises:
             RefusedError: rules that apply here form a cycle.
