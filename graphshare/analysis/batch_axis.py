@@ -1,8 +1,8 @@
 """The path of the batch axis through a graph, and the operators that mix samples.
 
-The batch axis is followed from the inputs through transposes and reshapes. A reshape may fold other
-axes into axis 0 behind the samples: one sample's data stays contiguous, so equal parts of the axis
-are equal parts of the batch.
+The batch axis is followed through transposes and reshapes. A reshape may fold other axes into axis
+0 behind the samples: one sample's data stays contiguous, so equal parts of the axis are equal parts
+of the batch.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ def follow_batch(
     rank: int | None = None,
     np_shape: bool = False,
 ) -> tuple[dict[tuple[Node, int], At], list[Coupling]]:
-    """Return the batch axis of every output that depends on the batch, and the operators that mix
-    samples.
+    """Return the batch axis of outputs that depend on the batch, and operators that mix samples.
 
     ``nodes`` are in topological order; ``inputs`` maps batched variables to the axis; ``rank`` is
     their rank, ``np_shape`` marks NumPy shapes. After mixing, the batch axis is assumed to be 0:
@@ -89,7 +88,7 @@ def follow(
 
 
 def _check_axes(outcome: Outcome) -> Outcome:
-    """Reject axes that do not exist: attributes can contain any number."""
+    """Attributes can contain any number, so some axes do not exist."""
     if isinstance(outcome, Mixes):
         return outcome
     places = outcome if isinstance(outcome, list) else [outcome]

@@ -1,7 +1,7 @@
 """Branches of a graph, paired by prefixes or output names, and their twin variables.
 
 A shape or feed of a variable also holds for its twins: variables with the same place in other
-branches and no value of their own. ``run``, ``train``, ``verify`` and ``export`` follow this rule.
+branches and no value of their own.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
 
 
 class _InnerOutputs:
-    """All outputs of a graph by name, listed when the first is looked up: most branches need none."""
+    """All outputs of a graph by name, listed at the first look-up: most branches need none."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -152,8 +152,7 @@ def _pair_heads(
     label: str,
     common: Sequence[Entry],
 ) -> HeadPairs:
-    """Pair a branch's heads with the reference's. ``common`` are heads of both, ``inner`` all
-    outputs by name.
+    """``common`` are heads of both, ``inner`` all outputs by name.
 
     A copy up to an inner output (``--upto``) ends there, while the original keeps its heads: the
     inner output is the twin then, and those heads have none.
@@ -210,7 +209,7 @@ def _list_variables(entry: Entry) -> dict[str, None]:
 
 
 def find_prefixes(graph: Graph) -> list[str]:
-    """Return the prefixes of a grouped graph's branches, from the names of its outputs.
+    """Return the prefixes of a grouped graph's branches, from its output names.
 
     Raises:
         RefusedError: the names of the heads do not fit any set of prefixes.
@@ -242,7 +241,7 @@ def find_prefixes(graph: Graph) -> list[str]:
 
 
 def _name_branch_outputs(graph: Graph, prefixes: Sequence[str]) -> list[str]:
-    """Return the names that the outputs have if each branch repeats the first one's with its prefix."""
+    """Each branch repeats the first one's names with its prefix."""
     count = len(prefixes) + 1
     shared = _find_shared_heads(graph, prefixes)
     names = []
@@ -256,8 +255,8 @@ def _name_branch_outputs(graph: Graph, prefixes: Sequence[str]) -> list[str]:
 
 
 def find_branches(graph: Graph) -> list[HeadPairs]:
-    """Return branches whose output names differ by a suffix or another part, or towers of a
-    repeated block.
+    """Return branches whose output names differ by a suffix or another part, or towers of one
+    block.
 
     Names are only a guess, so branches must have one structure.
     """
@@ -283,7 +282,7 @@ def _have_one_structure(pair: HeadPairs) -> bool:
 
 
 def _find_words(names: Sequence[str]) -> list[str]:
-    """Return each name's word in the only position where they differ, if there is one."""
+    """Return each name's word at the only position where they differ, if there is one."""
     words = [re.split(r"[\W_]+", name) for name in names]
     columns = {column for column in zip_longest(*words, fillvalue="") if len(set(column)) > 1}
     if len(columns) != 1:
@@ -294,7 +293,7 @@ def _find_words(names: Sequence[str]) -> list[str]:
 
 
 def _find_endings(names: Sequence[str]) -> list[str]:
-    """Return the extra text of each name over the first, if it is at one position."""
+    """Return the text of each name beyond the first one's, if it is at one position."""
     base, *others = names
     parts = []
     for name in others:
@@ -307,7 +306,7 @@ def _find_endings(names: Sequence[str]) -> list[str]:
 
 
 def _group_ends(graph: Graph) -> list[list[Entry]]:
-    """Return the outputs of repeated operators that heads or unique operators read, by name."""
+    """Return outputs of repeated operators that heads or unique operators read, by name."""
     operators = [node for node in graph.nodes if node.op]
     counts = Counter(node.name for node in operators)
     repeated = []
@@ -327,10 +326,10 @@ def _group_ends(graph: Graph) -> list[list[Entry]]:
 
 
 def _pair_towers(graph: Graph) -> list[HeadPairs]:
-    """Pair the towers of a block used several times, as Gluon exports it: every operator name
+    """Pair the towers of a block used several times: in Gluon's exports every operator name
     repeats.
 
-    Towers are told apart by inputs that only one of them reads, else by their order in the file.
+    Inputs that only one tower reads distinguish them, else their order in the file.
     """
     groups = _group_ends(graph)
     sizes = set(map(len, groups))
@@ -375,11 +374,9 @@ class Counterparts:
                     self._members.setdefault(a, {pair.reference: a})[pair.label] = b
 
     def names(self, node: Node) -> dict[str, str]:
-        """Return the twins' names by branch, the reference first."""
         return {label: twin.name for label, twin in self._members.get(node, {"": node}).items()}
 
     def expand(self, names: Collection[str]) -> set[str]:
-        """Return ``names`` and the names of all their twins."""
         expanded = set(names)
         for node in self._members if names else ():
             twins = set(self.names(node).values())
@@ -388,7 +385,6 @@ class Counterparts:
         return expanded
 
     def describe(self, node: Node) -> list[str]:
-        """Return the names of a variable's twins, each with its branch."""
         twins = self._members.get(node, {"": node})
         if len(twins) > 1 and len(set(twins.values())) == 1:
             return [f"{node.name!r} (all branches)"]
@@ -420,7 +416,7 @@ class Counterparts:
 
 
 def find_twins(graph: Graph) -> Counterparts:
-    """Return the twins in branches that output names show; none in other graphs."""
+    """Return the twins in branches that output names show."""
     try:
         pairs = pair_by_prefix(graph, find_prefixes(graph))
     except RefusedError:

@@ -53,7 +53,9 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
-    """Return the multiply-adds of a node: 0 if the operator has no cost, None if a shape or it is unknown."""
+    """Return a node's multiply-adds: 0 if the operator has no cost, None if a shape or it is
+    unknown.
+    """
     kernel, signature = find_node_kernel(node), find_signature(node)
     if kernel is None or signature is None:
         return 0 if node.details.domain == MXNET_DOMAIN else None
@@ -91,7 +93,7 @@ def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
 
 
 def count_multiply_adds(inference: Inference) -> int:
-    """Return the multiply-adds of all nodes of known shape."""
+    """Sum the multiply-adds of nodes of known shape."""
     total = 0
     for node in inference.nodes:
         if not node.is_variable:
@@ -132,7 +134,7 @@ def _count_numbers(variables: Iterable[Node], inference: Inference) -> int | Non
 
 
 def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
-    """Return the costs of all nodes in ``inference``."""
+    """Sum the costs of all nodes in ``inference``."""
     operators: dict[str, OperatorTotals] = {}
     layers = _list_layers(inference, roles)
     for layer in layers:

@@ -33,12 +33,12 @@ class Symbol(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
-        """Return all (input, axis) pairs that have this size."""
+        """All (input, axis) pairs of this size."""
         return (self.input, self.axis), *self.others
 
     @property
     def step(self) -> int:
-        """Return the factor that divides the size: 32 for ``32*h``."""
+        """The factor that divides the size: 32 for ``32*h``."""
         return int(self.name.partition("*")[0]) if "*" in self.name else 1
 
 
@@ -49,7 +49,7 @@ def join_places(name: str, places: Iterable[tuple[str, int]]) -> Symbol:
 
 
 def is_size_name(text: str) -> bool:
-    """Return whether a text names a size, perhaps with a multiple or a number."""
+    """Whether a text names a size, perhaps with a multiple or a number."""
     return _NAMED.fullmatch(text) is not None
 
 
@@ -58,7 +58,7 @@ def split_names(
 ) -> tuple[dict[str, tuple[int | None, ...]], NamedShapes]:
     """Return the shapes with a number for each named size, and the shapes with named sizes.
 
-    The number is the one after the name (``h:480``), else the size in ``known``, else 1 for a first
+    The number comes after the name (``h:480``), else from ``known``; the default is 1 for a first
     axis and 224 for others.
     """
     numbers: dict[str, int] = {}
@@ -165,7 +165,7 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
     if symbol.axis == 0 and symbol.step == 1 and not step:
         return _BATCHES[number]
     own, step = base[symbol.name], step or symbol.step
-    # One size is smaller, so that a position table need not be much longer than in the file.
+    # One size is smaller, to avoid a position table much longer than in the file.
     steps = own // step
     other = (
         steps + (33, -(steps // 4) if steps >= 64 else 69, 101)[number]
@@ -189,9 +189,9 @@ def pick_small(symbols: Sequence[Symbol], base: Mapping[str, int]) -> dict[str, 
 def suggest_steps(
     symbols: Sequence[Symbol], base: Mapping[str, int], compute: Callable[[dict[str, int]], object]
 ) -> str:
-    """Return a hint if a model only takes multiples of a power of 2; empty if that does not help.
+    """Return a hint if a model only takes multiples of a power of 2, else nothing.
 
-    ``compute`` raises GraphshareError for sizes that the model does not take.
+    ``compute`` raises GraphshareError for rejected sizes.
     """
     steps = {symbol.name: _find_step(symbol, base, compute) for symbol in symbols}
     multiples = [f"{step}*{name.rpartition('*')[2]}" for name, step in steps.items() if step]

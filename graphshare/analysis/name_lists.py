@@ -50,12 +50,12 @@ class Implied(msgspec.Struct, frozen=True, eq=False):
 
 
 def implies_variables(graph: Graph) -> bool:
-    """Return whether MXNet would add missing inputs in this file."""
+    """Whether MXNet would add missing inputs in this file."""
     return graph.version is None or graph.version < IMPLIED_BEFORE
 
 
 def list_implied_variables(graph: Graph) -> Iterator[Implied]:
-    """Yield the variables that ``graph`` implies, in file order of their operators."""
+    """Yield implied variables, in file order of their operators."""
     if implies_variables(graph):
         for node in graph.nodes:
             if node.op and node.details.domain == MXNET_DOMAIN:
@@ -181,14 +181,14 @@ def number_variables(graph: Graph, names: Iterable[str]) -> tuple[Graph, Mapping
 
 
 def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:
-    """Yield every visible output with its name, as in MXNet's ``get_internals()``."""
+    """Yield visible outputs with their names, as MXNet's ``get_internals()``."""
     for node in nodes:
         for entry in visible_outputs(node):
             yield output_name(entry), entry
 
 
 def find_missing_outputs(nodes: Iterable[Node], heads: Iterable[Entry]) -> list[Fault]:
-    """Return a fault for each used output that its node does not have."""
+    """Return a fault for each used output that its node lacks."""
     entries = chain((entry for node in nodes for entry in node.inputs), heads)
     faults = []
     for node, index in dict.fromkeys((entry.node, entry.index) for entry in entries if entry.index):
@@ -247,7 +247,7 @@ def name_outputs(graph: Graph, entries: Sequence[Entry]) -> list[str]:
 def resolve_targets(
     names: Sequence[str], nodes: Sequence[Node], *, option: str, heads: Sequence[Entry] = ()
 ) -> list[Entry]:
-    """Return the outputs that ``names`` mean, in their order.
+    """Return the outputs that ``names`` mean, in order.
 
     A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs).
     Outputs prevail, as in MXNet: with operators ``fc1`` and ``fc1_output``, ``fc1_output`` is the
@@ -255,11 +255,10 @@ def resolve_targets(
     pattern (see :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means
     the visible outputs of all operators whose name or output it matches, in file order and each
     once. Of several outputs or nodes with one name, ``NAME#0`` is the first and ``NAME#1`` the
-    second: ``heads`` in their order, then the others in file order.
+    second: ``heads`` in order, then the others in file order.
 
     Raises:
-        RefusedError: every name that no node or several nodes have, every pattern that matches
-            nothing.
+        RefusedError: names that no node or several nodes have, and patterns that match nothing.
         UsageError: a pattern is malformed.
     """
     return list(chain.from_iterable(resolve_each(names, nodes, option=option, heads=heads)))
@@ -268,7 +267,7 @@ def resolve_targets(
 def resolve_each(
     names: Sequence[str], nodes: Sequence[Node], *, option: str, heads: Sequence[Entry] = ()
 ) -> list[list[Entry]]:
-    """Return the outputs that each name means, with the rules and errors of :func:`resolve_targets`."""
+    """Return the outputs of each name, with the rules and errors of :func:`resolve_targets`."""
     known = _Outputs(nodes, heads)
     targets: list[list[Entry]] = []
     faults: list[Fault] = []
@@ -311,9 +310,7 @@ def resolve_each(
 def find_outputs(
     names: Iterable[str], nodes: Sequence[Node], heads: Sequence[Entry]
 ) -> list[Entry]:
-    """Return the outputs that ``names`` mean by :func:`resolve_targets`; unknown and ambiguous
-    names are left out.
-    """
+    """Like :func:`resolve_targets`, but leave out unknown and ambiguous names."""
     known = _Outputs(nodes, heads)
     outputs = []
     for name in names:
@@ -386,7 +383,7 @@ class _Outputs:
 
 
 def _tell_apart(name: str, entries: Sequence[Entry]) -> str:
-    """Suggest how to tell nodes apart: in an ONNX model by a value, because its name is unique."""
+    """In an ONNX model a value has a unique name."""
     values = list(dict.fromkeys(map(output_name, entries)))
     have_labels = all(entry.node.details.label for entry in entries)
     if have_labels and len(values) == len(entries):

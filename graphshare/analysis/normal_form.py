@@ -14,7 +14,7 @@ from graphshare.ops.identities import OperatorForm
 def make_form(
     graph: Graph, parameters: ParameterFile | None, table: TermTable, facts: Facts
 ) -> NormalForm | None:
-    """Return the rules that turn nodes into terms; None if the format has no normal form."""
+    """Return the rules that turn nodes into terms; None if the format has none."""
     records = None if parameters is None else RecordsByName(parameters)
 
     def read(node: Node) -> Content | None:

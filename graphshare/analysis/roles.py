@@ -1,9 +1,9 @@
 """The role of each variable (input, parameter or auxiliary state), and the evidence for it.
 
-In an ONNX file initializers are parameters. In a symbol file the first of these that applies
-decides: the user's option; a slot that an operator mutates; a record in the parameter file; a
-formal input other than data (weight, bias, gamma); labels and RNN states; an initializer or a known
-suffix; unknown operators. Otherwise the variable is an input.
+In an ONNX file initializers are parameters. In a symbol file the first of these decides: the user's
+option; a slot that an operator mutates; a record in the parameter file; a formal input other than
+data (weight, bias, gamma); labels and RNN states; an initializer or a known suffix; unknown
+operators. Otherwise the variable is an input.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Kind(str, Enum):
 
 
 class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The kind of a variable and the reason; ``user`` is the operator that decided, if one did.
+    """The kind of a variable and the reason; ``user`` is the operator that decided, if any.
 
     ``is_label`` and ``is_state`` mark inputs that are not data.
     """
@@ -62,17 +62,16 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_parameter(self) -> bool:
-        """Return whether it is a parameter or an auxiliary state."""
         return self.kind is Kind.PARAMETER or self.kind is Kind.AUXILIARY
 
     @property
     def is_optional(self) -> bool:
-        """Return whether it is zeros unless fed: a label or a state."""
+        """Whether it is zeros unless fed: a label or a state."""
         return self.is_label or self.is_state
 
     @property
     def reason(self) -> str:
-        """Return the reason in words, with the operator."""
+        """The reason in words, with the operator."""
         if self.user is None:
             return self.why
         return f"{self.why} {self.user.op} {self.user.name!r}"
@@ -89,7 +88,7 @@ def find_auxiliary(roles: Mapping[Node, Role]) -> frozenset[Node]:
 
 
 def find_constants(roles: Mapping[Node, Role]) -> frozenset[Node]:
-    """Return the variables with one value in all runs: parameters, and labels and states, which are zeros."""
+    """Return variables with one value in all runs: parameters, and labels and states (zeros)."""
     return frozenset(node for node, role in roles.items() if role.is_parameter or role.is_optional)
 
 
@@ -122,7 +121,7 @@ def assign_roles(
         if has_options and node.name in as_input:
             role = Role(Kind.INPUT, AS_INPUT)
         elif has_options and node.name in as_parameter:
-            # The option only marks parameters; the graph shows which of them are auxiliary.
+            # The option only marks parameters; the graph shows which are auxiliary.
             kind = Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER
             role = Role(kind, "`as_parameter`")
         elif node.details.holds_value:
@@ -221,14 +220,14 @@ def assign_implied_role(implied: Implied) -> Role:
 
 
 def list_implied_parameters(graph: Graph) -> list[Implied]:
-    """Return the parameters and auxiliary states that have no node."""
+    """Return parameters and auxiliary states without a node."""
     return [
         state for state in list_implied_variables(graph) if assign_implied_role(state).is_parameter
     ]
 
 
 def refuse_implied(states: Iterable[Implied]) -> list[Fault]:
-    """Return a fault for each implied parameter to share: it has no node that could be tied."""
+    """Return a fault for each implied parameter to share: it has no node to tie."""
     hint = "add `gs.upgrade(model)`: it gives it one"
     message = "is implied by the file and has no node that could be shared"
     return [Fault(f"{state.name!r} {message}", node=state.node.name, hint=hint) for state in states]
@@ -244,7 +243,7 @@ def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:
 
 
 def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> tuple[list[str], list[str]]:
-    """Return the parameters that the parameter file lacks, and the inputs that it contains."""
+    """Return parameters that the parameter file lacks, and inputs that it contains."""
     missing = [
         node.name for node, role in roles.items() if role.is_parameter and node.name not in held
     ]

@@ -67,7 +67,7 @@ def apply(
     """Apply ``operator`` and return its visible outputs; ``named`` are further inputs and the
     attributes.
 
-    ``name`` is relative to the name scope; ``reuse`` applies to the parameters created for the
+    ``name`` is relative to the name scope; ``reuse`` applies to parameters created for the
     operator.
 
     Raises:
@@ -105,11 +105,7 @@ def apply(
 
 
 def check_reuse(kind: str, name: str | None, reuse: ReuseLike) -> None:
-    """Reject ``reuse=True`` without a name.
-
-    Raises:
-        RefusedError: there is no name by which to find the parameters.
-    """
+    """Reject ``reuse=True`` without a name by which to find parameters. Raises RefusedError."""
     if name is None and reuse is True:
         hint = "pass name=, or reuse the scope that contains the parameters"
         raise RefusedError(
@@ -159,7 +155,7 @@ def _find_signature(operator: str) -> Signature:
 def _check_attributes(
     signature: Signature, operator: str, named: Mapping[str, object], count: int
 ) -> dict[str, str]:
-    """Check the attributes among ``named``; ``count`` is the number of positional inputs."""
+    """``count`` is the number of positional inputs."""
     attrs = {
         key: _format_attribute(value) for key, value in named.items() if not isinstance(value, Var)
     }
@@ -242,7 +238,7 @@ def _check_sessions(scope: Scope, operator: str, inputs: Iterable[Var]) -> None:
 
 
 def _check_distinct(operator: str, names: Sequence[str]) -> None:
-    """Reject a user's naming policy that gives two parameters of one operator the same name."""
+    """A user's naming policy may give two parameters of one operator the same name."""
     repeated = find_duplicates(names)
     if repeated:
         raise RefusedError(
@@ -254,7 +250,7 @@ def _check_distinct(operator: str, names: Sequence[str]) -> None:
 
 
 def _list_missing(application: _Application) -> list[_Missing]:
-    """Return the inputs that become variables. Raises RefusedError for other missing inputs."""
+    """Return inputs that become variables. Raises RefusedError for other missing inputs."""
     missing, faults = [], []
     creates = application.signature.registers_inputs
     for position, formal in enumerate(application.formals):
@@ -378,7 +374,7 @@ def _infer_operator(
     nodes = []
     for position in range(count):
         var = inputs.get(position)
-        # A value passed twice has one stub, so that both places determine its shape.
+        # One stub for a value passed twice, so that both places determine its shape.
         if var is not None and var.entry in stubs:
             nodes.append(stubs[var.entry])
             continue

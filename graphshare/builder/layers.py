@@ -54,7 +54,7 @@ class Layer:
         trainable: bool | None = None,
     ) -> Var:
         """Return the parameter ``formal`` (``weight``, ``bias``); the second one of a formal gets
-        the number 1.
+        number 1.
         """
         number = self._formals.get(formal, 0)
         self._formals[formal] = number + 1
@@ -125,8 +125,8 @@ def constant(
 class Model(msgspec.Struct, frozen=True, eq=False):
     """The ``output`` of a model function, and the scope in which it was created.
 
-    Parameters are found by the variable scope, so clones that share them list the same ones.
-    Outputs are found by the name scope, and each clone has its own.
+    The variable scope finds parameters, so clones that share them list the same ones. The name
+    scope finds outputs: each clone has its own.
     """
 
     output: Var
@@ -139,7 +139,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
     def get_weights(self) -> list[Var]:
         """Return the parameters and auxiliary states, in the order of creation."""
         parameters = self.scope.registry.parameters()
-        # The path ends in a slash, so a scope with a longer name does not match.
+        # The path ends in a slash: a scope with a longer name does not match.
         return [
             variable.var
             for name, variable in parameters.items()

@@ -1,6 +1,6 @@
 """Naming policies: how each system names unnamed operators, repeated names, and parameters.
 
-A policy is plain data; :class:`graphshare.builder.var.Registry` has the taken names.
+:class:`graphshare.builder.var.Registry` has the taken names.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Naming(msgspec.Struct, frozen=True):
     repeated name is rejected. ``parameter`` names the parameter ``{formal}`` of the operator
     ``{owner}``, ``temporary`` the inner results of a layer.
 
-    ``kinds`` maps an operator's name in lower case to its kind, ``other_kind`` is the default;
-    ``formals`` renames formal inputs. With ``unique_scopes`` a reopened name scope gets a number
+    ``kinds`` maps an operator's name in lower case to its kind, by default ``other_kind``;
+    ``formals`` renames formal inputs. With ``unique_scopes`` a reopened name scope gets a number,
     too; with ``shares_by_name`` a repeated parameter name means one parameter unless a scope says
     otherwise. With ``prefixes_given`` the prefix of :func:`graphshare.builder.scopes.unique_names`
     also applies to names that the user chose.

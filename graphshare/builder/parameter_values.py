@@ -47,7 +47,7 @@ class ParameterValues:
         self._inferences: dict[_RunKey, Inference] = {}
 
     def set(self, node: Node, value: Array) -> None:
-        """Set a value and make the array read-only, because :meth:`get` returns it without a copy."""
+        """The array becomes read-only, because :meth:`get` returns it without a copy."""
         value.setflags(write=False)
         self._arrays[node] = value
 
@@ -89,7 +89,7 @@ class ParameterValues:
                 **fed,
                 **{node: self._arrays[node] for node in plan.variables if node in self._arrays},
             }
-            # The memory of a run follows from its shapes, so one check for each key is enough.
+            # A run's memory follows from its shapes: one check for each key is enough.
             check_memory(
                 self._inferences[key].nodes,
                 [var.entry for var in targets],
@@ -159,7 +159,7 @@ class ParameterValues:
 
 
 class TrainingState:
-    """The training state of one session. ``gradients`` come from the last pass that reached
+    """The training state of one session; ``gradients`` are from the last pass that reached
     parameters.
 
     Momentum belongs to a parameter, regardless of the targets. Nodes draw new random numbers after
@@ -250,8 +250,7 @@ class TrainingState:
     def update(
         self, gradients: Mapping[Var, Array] | None, settings: Sgd, rescale: float | None
     ) -> None:
-        """Apply ``gradients``, or the last pass's gradients together with its auxiliary states
-        (once).
+        """Apply ``gradients``, or (once) the last pass's gradients with its auxiliary states.
 
         Raises:
             RefusedError: there are no gradients, some do not belong to parameters, or do not fit;

@@ -4,8 +4,8 @@ The state is one frozen record in a context variable, so threads and tasks do no
 scopes.
 
 Operators and inputs are named by the name scope, parameters only by the variable scope, after the
-overrides of :func:`parameter_sharing`. A variable scope is a name scope too, and so corresponds to
-Caffe2's ``NameScope``.
+overrides of :func:`parameter_sharing`. A variable scope is a name scope, too, like Caffe2's
+``NameScope``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
 
 _CURRENT: ContextVar[Scope | None] = ContextVar("graphshare_scope", default=None)
-# Filled later: the session has the default scope, and imports this module.
+# Filled later, because the session imports this module.
 _default_scopes: list[Callable[[], Scope]] = []
 
 
@@ -150,8 +150,7 @@ def variable_scope(
     trainable: bool | None = None,
     absolute: bool = False,
 ) -> Iterator[Scope]:
-    """Name the parameters, operators and inputs inside ``name/...`` and set defaults for the
-    variables.
+    """Name parameters, operators and inputs inside ``name/...`` and set defaults for the variables.
 
     Without a name only settings change. With ``absolute``, ``name`` is the whole path of the
     parameters (empty for the root), regardless of the outer scopes; the :class:`Scope` of an
@@ -169,8 +168,7 @@ def variable_scope(
         changes["reuse"] = resolve_reuse(reuse, resolve_reuse(name.reuse, scope.reuse))
         changes["variables"] = name.variables
         if name.name:
-            # As in TensorFlow, a scope that is entered again opens a name scope with its last
-            # component.
+            # As in TensorFlow, a scope entered again opens a name scope with its last component.
             changes["names"] = _open_path(scope, name.name.rpartition(SEPARATOR)[2])
     elif absolute and not name:
         changes["variables"] = ""
@@ -188,7 +186,7 @@ def variable_scope(
 def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[Scope]:
     """Restart the counters of automatic names inside, under ``naming`` if given.
 
-    ``prefix`` is prepended to automatic names, and under MXNet's policy also to the user's names of
+    ``prefix`` precedes automatic names, and under MXNet's policy also the user's names of
     operators. Layers in two such blocks get equal names, so they share parameters if the reuse
     policy allows it; operators never share a name.
     """

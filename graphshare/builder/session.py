@@ -156,7 +156,7 @@ class Session:
         values, inference = self._values.complete(
             plan, resolved, self._resolve_feed(plan, feed or {})
         )
-        # A new stream, so that equal runs draw equal numbers.
+        # With a new stream, equal runs draw equal numbers.
         outputs = run_plan(
             plan, values, shapes=inference.shapes, rng=random_stream(self.seed)
         ).outputs
@@ -200,7 +200,7 @@ class Session:
         *,
         rescale: float | None = None,
     ) -> None:
-        """Make one step of gradient descent like MXNet's Module, for the parameters that have
+        """Make one step of gradient descent like MXNet's Module, for parameters that have
         ``gradients``.
 
         Without ``gradients`` it applies ``param_to_grad``, and auxiliary states take their values
@@ -301,7 +301,7 @@ class Session:
         return self._plans[key]
 
     def _resolve_feed(self, plan: ExecutionPlan, feed: Feed) -> dict[Node, Array]:
-        """Return the fed values that ``plan`` needs; ``feed`` may have more."""
+        """``feed`` may have more values than ``plan`` needs."""
         variables = self.registry.variables
         arrays = {self._resolve(key)[0]: as_array(value) for key, value in feed.items()}
         faults = [
@@ -363,10 +363,10 @@ register_default_scope(lambda: default_session().root)
 def save(
     session: Session, targets: _Target | Sequence[_Target], stem: str, *, epoch: int = 0
 ) -> tuple[str, str]:
-    """Write the minimal graph of ``targets`` to ``STEM-symbol.json`` and its parameters to
+    """Write the minimal graph of ``targets`` to ``STEM-symbol.json``, parameters to
     ``STEM-0000.params``.
 
-    MXNet 1.9.1 would write the same files. Returns the two paths. Parameters without a value get
+    Returns the two paths. MXNet 1.9.1 would write the same files. Parameters without a value get
     their initial one.
 
     Raises:
@@ -395,7 +395,7 @@ def save(
             arrays[join_key(kinds[variable.kind], node.name)] = session.value(variable.var)
     paths = extend(stem, "-symbol.json"), extend(stem, f"-{epoch:04d}.params")
     with OutputTransaction() as stage:
-        # At a URL the graph appears last, so that its parameters exist when it is found.
+        # At a URL the graph appears last: its parameters exist when it is found.
         stage.open(paths[0], last=True).write(text)
         write_arrays(arrays, stage.open(paths[1]), find_format("params"))
         stage.commit()

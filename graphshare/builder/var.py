@@ -166,7 +166,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
 
 def _apply_arithmetic(operation: str, left: Var, right: Var | Number) -> Var:
-    """Apply ``add, sub, mul, div``, or ``rsub, rdiv`` with the number as the first operand."""
+    """``operation`` is ``add, sub, mul, div``, or with the number first ``rsub, rdiv``."""
     if not isinstance(right, Var):
         return left.session.apply(_SCALAR[operation], left, scalar=right)[0]
     same_shape = is_known(left.shape) and left.shape == right.shape
@@ -218,7 +218,7 @@ class Registry:
                 hint = "give it another name, or choose a naming policy that numbers repeated names"
                 raise RefusedError(Fault(f"{name!r} already exists, disallowed", hint=hint))
             if candidate not in self._reserved:
-                # The candidate stays free until `reserve`, so the next search begins with it again.
+                # The candidate stays free until `reserve`: the next search begins with it again.
                 self._reserved[name] = number - 1
                 return candidate
 
@@ -251,9 +251,7 @@ class Registry:
         self.dtypes[var.node][index] = self.dtypes[var.node][index] or dtype
 
     def parameters(self) -> Mapping[str, Variable]:
-        """Return the variables that training or a file fills, auxiliary states included, in the
-        order of creation.
-        """
+        """Return variables that training or a file fills, auxiliary states included, by creation."""
         return {
             name: v
             for name, v in self.variables.items()

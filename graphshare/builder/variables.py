@@ -45,8 +45,8 @@ class ParameterRequest(msgspec.Struct, frozen=True, eq=False):
 
     ``own`` are its own settings; unset ones are inherited from the scope, except for an auxiliary
     state. ``formal`` is the operator's name for it (``weight``, ``bias``; empty for a standalone
-    variable): a scope's initializer applies to weights and to standalone variables. An ``__init__``
-    in ``attrs`` comes from the operator and takes precedence.
+    variable): a scope's initializer applies to weights and standalone variables. An operator's
+    ``__init__`` in ``attrs`` takes precedence.
     """
 
     local: str
@@ -71,8 +71,7 @@ class ParameterPlan(msgspec.Struct, frozen=True, eq=False):
 def plan_parameter(
     scope: Scope, request: ParameterRequest, *, reuse: ReuseLike = None, absolute: bool = False
 ) -> ParameterPlan:
-    """Resolve and check a parameter without creating it; ``absolute`` means its whole name is
-    given.
+    """Resolve and check a parameter without creating it; ``absolute`` means a whole name.
 
     Raises:
         RefusedError: it exists and must not, or does not and must; it is shared with a different
@@ -87,7 +86,7 @@ def plan_parameter(
     existing = scope.registry.variables.get(name)
     policy = resolve_reuse(reuse, scope.reuse)
     if policy is None:
-        # An override that leads to a parameter is a request to share it.
+        # An override that leads to a parameter asks to share it.
         policy = Reuse.AUTO if name != path or scope.naming.shares_by_name else Reuse.FORBID
     if existing is None:
         _check_new(scope, name, policy)
@@ -225,7 +224,7 @@ def _is_whole(size: object) -> bool:
 
 
 def _format_shape_attribute(shape: Sequence[int | None]) -> str:
-    """Return MXNet's ``__shape__``; 0 stands for an unknown size."""
+    """0 stands for an unknown size."""
     return str(tuple(0 if size is None else size for size in shape))
 
 
@@ -271,7 +270,7 @@ def variable(
     reuse: ReuseLike = None,
     absolute: bool = False,
 ) -> Var:
-    """Return a new parameter, or the existing one of that name if the scope or ``reuse`` allows
+    """Return a new parameter, or an existing one of that name if the scope or ``reuse`` allows
     sharing.
 
     Its name is relative to the variable scope and resolved by the overrides, or with ``absolute``
@@ -307,8 +306,7 @@ def _draw_variable_name(scope: Scope) -> str:
 def placeholder(
     name: str | None = None, shape: Sequence[int | None] | None = None, *, dtype: str | None = None
 ) -> Var:
-    """Create an input, to be fed. Its name is relative to the name scope; the policy handles a
-    taken one.
+    """Create an input to feed, named relative to the name scope; the policy handles a taken name.
 
     Raises:
         RefusedError: the name is taken, and the naming policy does not number repeated names.

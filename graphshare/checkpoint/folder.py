@@ -1,4 +1,4 @@
-"""The models below a folder, and their parameter files, by the names of files."""
+"""The models below a folder and their parameter files, by file names."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ _ENVIRONMENT_FILE = "pyvenv.cfg"
 
 
 class ModelFiles(msgspec.Struct, frozen=True, gc=False):
-    """The file of a model, and its parameter files by epoch, the newest last, unless it holds its
+    """The file of a model, and its parameter files by epoch, newest last, unless it holds its
     parameters.
 
     A checkpoint folder is a parameter file without a graph, whose path is empty. ``listed`` and
-    ``listed_newest`` are the entries of the file and of the newest parameter file in a listing of
-    URLs.
+    ``listed_newest`` are entries in a listing of URLs, for the file and the newest parameter file.
     """
 
     graph: str
@@ -45,17 +44,17 @@ class ModelFiles(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def newest(self) -> str:
-        """Return the parameter file of the last epoch, if any."""
+        """The parameter file of the last epoch, if any."""
         return next(reversed(self.params.values()), "")
 
     @property
     def path(self) -> str:
-        """Return the graph's path, or the parameter file's without a graph."""
+        """The graph's path, or the parameter file's without a graph."""
         return self.graph or self.newest
 
 
 def is_folder_of_models(path: str) -> bool:
-    """Return whether a path means a folder of models, and not a stem beside a folder of its name."""
+    """Whether a path means a folder of models, and not a stem beside a folder of its name."""
     if not is_url(path):
         return is_folder(path) and not find_by_stem(path)
     if not base_name(path):
@@ -78,7 +77,7 @@ class Sieve:
         self.skipped: set[tuple[str, str]] = set()
 
     def admits(self, folder: str, relative: str) -> bool:
-        """Return whether a file below a folder is read; a folder's path ends in a slash."""
+        """Whether a file below a folder is read; a folder's path ends in a slash."""
         self._is_used = True
         parts = relative.removesuffix("/").split("/")
         for path in accumulate(parts, "{}/{}".format):
@@ -94,7 +93,6 @@ class Sieve:
         return True
 
     def notes(self) -> Iterator[str]:
-        """Yield notes on the skipped paths."""
         if self.skipped:
             yield f"skipped {format_count(len(self.skipped), 'folder')} (hidden or of an environment)"
         if self._globs:
@@ -140,7 +138,7 @@ def find_models(
 def find_named_models(
     paths: Iterable[str], sieve: Sieve, *, checkpoints: bool = False
 ) -> list[ModelFiles]:
-    """Return the models that paths name, each once: files, stems, and those below folders.
+    """Return the models that paths name, each once: files, stems, and models below folders.
 
     Raises:
         InputError: paths name no model, or folders cannot be read.
@@ -178,15 +176,14 @@ def _find_model(path: str) -> ModelFiles:
 def list_models(
     folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False
 ) -> list[ModelFiles]:
-    """Return the models below ``folder`` (or a URL) that ``sieve`` admits, by path, without hidden
-    ones.
+    """Return the visible models below ``folder`` (or a URL) that ``sieve`` admits, by path.
 
     With ``checkpoints`` checkpoint folders follow, each as one model without a graph. With
     ``loose`` so do these, and each parameter file whose name belongs to no model.
 
     Links to folders are followed, each folder is read once, and only regular files count (and
-    broken links, to be reported as unreadable), so that neither a loop of links nor a pipe stops
-    the search. Raises InputError with all unreadable folders.
+    broken links, to be reported as unreadable): neither a loop of links nor a pipe stops the
+    search. Raises InputError with all unreadable folders.
     """
     list_files = _list_remote if is_url(folder) else _list_local
     models: list[ModelFiles] = []
@@ -278,7 +275,7 @@ def _group_by_folder(files: Iterable[ListedFile]) -> dict[str, dict[str, ListedF
 
 
 def group_files(files: Iterable[ListedFile]) -> list[ModelFiles]:
-    """Return the models among listed files, sorted by path."""
+    """Return the models among listed files, by path."""
     models: list[ModelFiles] = []
     for parent, members in _group_by_folder(files).items():
         models += group_models(parent, members)
@@ -286,7 +283,7 @@ def group_files(files: Iterable[ListedFile]) -> list[ModelFiles]:
 
 
 def group_models(parent: str, names: Mapping[str, ListedFile | None]) -> list[ModelFiles]:
-    """Return the models among the files of a folder, without hidden ones."""
+    """Return the visible models among the files of a folder."""
     models = []
     for format_, endings in FORMAT_NAMES.items():
         if not any(name.endswith(endings.telling_endings) for name in names):

@@ -101,7 +101,7 @@ def load(
         if params
         else format_.index_parameters(graph)
     )
-    # The name of the parameter file states the epoch.
+    # The parameter file's name states the epoch.
     number = split_params(params) if params else None
     return Checkpoint(
         graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0
@@ -109,7 +109,7 @@ def load(
 
 
 def read_parameters(path: str) -> ParameterFile:
-    """Return the index of a parameter file. Raises InputError when it cannot be read."""
+    """Return the index of a parameter file. Raises InputError if it cannot be read."""
     # Start-up: graphs alone need no parameter format
     from graphshare.formats.params.format import read_index
 
@@ -144,9 +144,8 @@ def _refuse_parameters(
 
 
 def read_graph(path: str) -> tuple[ModelFormat, Graph, bytes]:
-    """Return the format and graph of a file, and its bytes if they were read as a whole.
-
-    Raises InputError.
+    """Return a file's format and graph, and its bytes if they were read as a whole. Raises
+    InputError.
     """
     with open_model_file(path) as opened:
         format_, file = recognize_format(opened)
@@ -154,18 +153,17 @@ def read_graph(path: str) -> tuple[ModelFormat, Graph, bytes]:
 
 
 def graph_path(source: str) -> tuple[str, str]:
-    """Return the file that GRAPH means, and the stem if it is one (else ``""``).
-
-    Raises InputError if there is no such file.
+    """Return the file that GRAPH means, and its stem or ``""``. Raises InputError if it does not
+    exist.
     """
     if source == "-":
         return STDIN, ""
     is_remote = is_url(source)
-    # One request less for a URL: the one that reads the file tells whether it is there.
+    # One request less for a URL: reading the file tells whether it exists.
     is_graph = is_surely_file(source) if is_remote else is_file(source)
     if is_graph:
         return source, ""
-    # A URL that ends in a slash is a folder, and no stem.
+    # A URL that ends in a slash is a folder, not a stem.
     if base_name(source) or not is_remote:
         path = find_by_stem(source)
         if path:
@@ -215,7 +213,7 @@ def _is_model(key: str, stem: str, path: str) -> bool:
     names = FORMAT_NAMES[key]
     if names.is_certain or exists(names.params_path(stem, 0)):
         return True
-    # Models may lack parameters: then a local file shows by its start what it is.
+    # Models may lack parameters: the start of a local file shows its kind.
     if is_url(path) or not is_file(path):
         return False
     with open_model_file(path) as file:
@@ -257,8 +255,8 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
 
     Raises:
         InputError: a stem has no parameter file of ``epoch``.
-        UsageError: a stem has several parameter files and no ``epoch`` chooses one; ``epoch`` is
-            given with a path.
+        UsageError: a stem has several parameter files and no ``epoch`` chooses one; a path comes
+            with ``epoch``.
     """
     path = os.fspath(source)
     is_named = _is_parameter_file(path)
@@ -350,9 +348,7 @@ def _epochs_hint(stem: str, names: FormatNames) -> str:
 
 
 def as_checkpoint(model: Model) -> Checkpoint:
-    """Return ``model`` as a checkpoint; a path or stem is loaded. Raises as
-    :func:`graphshare.load`.
-    """
+    """Return ``model`` as a checkpoint; load a path or stem. Raises as :func:`graphshare.load`."""
     if isinstance(model, Checkpoint):
         return model
     if isinstance(model, Graph):
@@ -378,7 +374,7 @@ def find_roles(
     as_parameter: Names = (),
     others: Mapping[str, Collection[str]] = EMPTY,
 ) -> dict[Node, Role]:
-    """Return the roles of a model's variables; ``others`` are options that name variables too.
+    """Return the roles of a model's variables; ``others`` are further options that name variables.
 
     Raises RefusedError for names without a variable.
     """

@@ -31,7 +31,7 @@ StoredByNode = dict[Node, StoredNames]
 class Place(msgspec.Struct):
     """A node by its id (None in a plain map of names) and its name.
 
-    An operator of an ONNX file has ``outputs`` and a ``label`` too where they differ from its name.
+    An operator of an ONNX file also has ``outputs`` and a ``label`` if they differ from its name.
     """
 
     id: int | None
@@ -49,7 +49,7 @@ class MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
     graph: int = 0
 
     def order_places(self, inverse: bool) -> tuple[Place | None, Place | None]:
-        """Return the places before and after the rewrite, or with ``inverse`` after and before it."""
+        """Return the places before and after the rewrite; ``inverse`` exchanges them."""
         return (self.target, self.source) if inverse else (self.source, self.target)
 
 
@@ -60,9 +60,7 @@ class MapSource(msgspec.Struct):
 
 
 class MapFile(ShortRepr, msgspec.Struct):
-    """The content of the map file ``where``; ``by_name`` if it is a plain object of old and new
-    names.
-    """
+    """The content of the map file ``where``; ``by_name`` marks a plain object of old and new names."""
 
     entries: list[MapEntry]
     sources: list[MapSource] = []
@@ -73,9 +71,9 @@ class MapFile(ShortRepr, msgspec.Struct):
         return f"{quote_name(self.where)}, {format_count(len(self.entries), 'node')}"
 
     def list_names(self, *, inverse: bool = False) -> dict[str, str]:
-        """Return the new name of each old name, or the reverse, for a map without ids.
+        """Map old names to new ones, or the reverse, for a map without ids.
 
-        Raises InputError if ``inverse`` is asked for and two names have one new name.
+        Raises InputError if ``inverse`` meets two names with one new name.
         """
         pairs = {
             entry.source.name: entry.target.name
@@ -97,7 +95,7 @@ class NodeFinder:
         self._by_name: dict[str, list[Node]] = {}
 
     def find(self, place: Place) -> Node | None:
-        """Return the node at a place; None where there is none, or several."""
+        """Return the node at a place; None if there is none, or several."""
         if place.id is not None and 0 <= place.id < len(self._nodes):
             node = self._nodes[place.id]
             if node.name == place.name:
@@ -136,7 +134,7 @@ def parse_map(data: bytes, where: str) -> MapFile:
     except (ValueError, RecursionError) as error:
         hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
         raise InputError(Fault(f"is not a map: {error}", where=where, hint=hint)) from None
-    # Only the pairs show a repeated name: a dict keeps the last of them silently.
+    # A dict keeps the last repeated name silently; the pairs show it.
     pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)
     InputError.raise_any(
         Fault(f"names {name!r} more than once", where=where, hint="keep one of them")
@@ -162,10 +160,10 @@ def _refuse_newer(version: bytes, where: str) -> None:
 def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) -> dict[Node, str]:
     """Return the new names that a map gives to nodes of ``graph``.
 
-    With ``inverse``, ``graph`` is the result of the map, and the names are the old ones.
+    With ``inverse``, ``graph`` is the map's result, and the names are the old ones.
 
     Raises:
-        InputError: the map names nodes that the graph does not have.
+        InputError: the map names nodes that the graph lacks.
     """
     if not map_file.by_name:
         return _by_id(map_file, graph, inverse)
@@ -210,7 +208,7 @@ def _read_stored_by_id(map_file: MapFile, graph: Graph, inverse: bool) -> Stored
 def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
     """Return ``rewrite`` with the string escapes that give the hash of the map's source, if any.
 
-    A rename writes strings as MXNet does, so the source's escapes can only be found by trying.
+    A rename writes strings as MXNet does: the source's escapes can only be found by trying.
     """
     if len(map_file.sources) != 1:
         return None
@@ -292,11 +290,11 @@ def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, s
 
 
 def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
-    """Return the map of a model's rewrites as plain data; ``schemas/map.schema.json`` describes it.
+    """Return the map of a model's rewrites as plain data, as in ``schemas/map.schema.json``.
 
     ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one
-    node for several branches), ``dropped`` (a connected input too) or ``implied`` (a name without a
-    node).
+    node for several branches), ``dropped`` (a connected input, too) or ``implied`` (a name without
+    a node).
     """
     rewrite, sources = _find_rewrite(model), model.loaded_models
     numbers = {source.graph: i for i, source in enumerate(sources)}
@@ -390,7 +388,7 @@ def _find_rewrite(model: Checkpoint) -> Rewrite:
 
 
 def _readable(path: str) -> str:
-    """Return a path as text; bytes that are not UTF-8 become replacement characters."""
+    """Bytes that are not UTF-8 become replacement characters."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -416,7 +414,7 @@ _STORED_NAMES = attrgetter("details.outputs")
 
 
 def _usual_entries(rewrite: Rewrite, numbers: Mapping[Graph, int]) -> Iterator[str]:
-    """Yield the text of entries whose names need no escape, in a third of the time of encoding."""
+    """Yield entries whose names need no escape, in a third of the time of encoding."""
     new_ids = dict(zip(rewrite.graph.nodes, range(len(rewrite.graph.nodes)), strict=True))
     for branch, rows in _list_images(rewrite):
         label = encode_json(branch.label).decode()

@@ -35,18 +35,18 @@ from graphshare.text.summary import ShortRepr, format_html, quote_name
 class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False, dict=True):
     """A graph with its parameters, as it was loaded or as a rewrite made it.
 
-    ``parameter_file`` is the index of the parameters: names, shapes, dtypes and where the bytes
-    are; None where there are none. ``where`` names the graph's file in messages, ``data`` are the
-    bytes of that file, ``stem`` is empty unless the model was loaded by its stem. A rewritten model
-    has the ``rewrite`` from its ``sources`` (the models that were loaded), the ``report`` of the
-    last rewrite where it has one, and ``notes`` for its users. With ``needs_params`` the graph
-    needs a different parameter file from its source's. ``removed`` are the parts of its sources'
-    files that belong to removed nodes.
+    ``parameter_file`` is the index of the parameters: names, shapes, dtypes and places of the
+    bytes; None without any. ``where`` names the graph's file in messages, ``data`` are its bytes,
+    ``stem`` is empty unless the model was loaded by its stem. A rewritten model has the ``rewrite``
+    from its ``sources`` (the models that were loaded), the ``report`` of the last rewrite if it has
+    one, and ``notes`` for its users. With ``needs_params`` the graph needs a different parameter
+    file from its source's. ``removed`` are the parts of its sources' files that belong to removed
+    nodes.
 
-    Pickled and deep-copied, a model has its graph and the arrays that are in memory with it; others
-    stay in their files. Such a model is refused (InputError) when one of these files is gone, or
-    has another size or time of change: every read of an array compares these too, and a digest
-    would take a read of all parameters.
+    A pickled or deep-copied model includes its graph and the arrays in memory; others stay in their
+    files. Such a model is refused (InputError) when one of these files is gone, or has another size
+    or time of change: every read of an array compares these, too, and a digest would take a read of
+    all parameters.
     """
 
     graph: Graph
@@ -72,7 +72,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False, dict=True):
         return ", ".join(parts)
 
     def _repr_html_(self) -> str:
-        """Return a summary for notebooks, from the files' indices only."""
+        """Only the files' indices are read."""
         return format_html(
             self._summary(), facts=self._list_facts(), tables=[self.graph.make_table()]
         )
@@ -112,9 +112,9 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def held(self) -> frozenset[str] | None:
-        """Return the names in the parameter file; None without one.
+        """The names in the parameter file; None without one.
 
-        Raises RefusedError where its records have no names.
+        Raises RefusedError if its records have no names.
         """
         return list_parameter_names(self.parameter_file)
 
@@ -183,7 +183,7 @@ def follow_rewrite(
     """Return ``model`` after a rewrite of its graph.
 
     With ``needs_params`` the new graph uses names that the old parameter file lacks.
-    ``drop_unused`` leaves out unused records. ``needs_types`` refuses new outputs without a type.
+    ``drop_unused`` omits unused records. ``needs_types`` refuses new outputs without a type.
 
     Raises:
         RefusedError: two records would get one name, or a type is missing.
@@ -310,7 +310,7 @@ def _account(rewrite: Rewrite, format_: ModelFormat) -> tuple[list[RemovedMessag
 
 
 def _settle_names(rewrite: Rewrite) -> Rewrite:
-    """Make labels different where they were different before; RefusedError for forbidden names."""
+    """Labels that were different must stay so; RefusedError for forbidden names."""
     graph = rewrite.graph
     faults = [
         Fault(what, node=node.name, hint=hint)

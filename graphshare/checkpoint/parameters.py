@@ -79,7 +79,7 @@ class Parameters(Mapping[str, "Array"]):
         return f"<Parameters: {format_count(len(self), 'array')}>"
 
     def _repr_html_(self) -> str:
-        """Return an HTML table for notebooks; no array is read."""
+        """No array is read."""
         records = {name: self._by_key[key][1] for name, key in self._by_name.items()}
         rows = [
             (name, format_dims(r.shape, unknown="-"), r.dtype or "", format_bytes(r.dense_size))
@@ -126,12 +126,11 @@ def replace_arrays(
 ) -> ParameterFile:
     """Return ``source``'s records, with ``arrays`` (by name or key) replacing namesakes.
 
-    New names come last; those in ``auxiliary`` get ``aux:`` before their keys, the others ``arg:``,
+    New names come last; those in ``auxiliary`` get ``aux:`` before their keys, others ``arg:``,
     unless no key of ``source`` has such a prefix, or ``auxiliary`` is None.
 
     Raises:
-        RefusedError: a dtype that no parameter file can hold, or another shape or dtype than
-            before.
+        RefusedError: a dtype that no parameter file can hold, or a changed shape or dtype.
     """
     source = source or ParameterFile(MEMORY, 0, "params", (), named=True)
     old = source.by_key()
@@ -173,7 +172,7 @@ def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
 
 
 def _choose_prefix(name: str, auxiliary: Collection[str] | None, old: Collection[str]) -> str:
-    """Return no prefix if no record has one, as Gluon writes them."""
+    """Gluon writes records without prefixes."""
     if auxiliary is None:
         return ""
     has_prefixes = any(split_key(key)[0] for key in old)
@@ -185,7 +184,7 @@ def _choose_prefix(name: str, auxiliary: Collection[str] | None, old: Collection
 def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, Plan]]:
     """Return the records with their keys, in order, file by file, for :func:`join_params`.
 
-    Arrays in memory are a part of ``file`` of their own.
+    Arrays in memory are a separate part of ``file``.
     """
     parts: list[tuple[ParameterFile, Plan]] = []
     current: ParameterFile | None = None
@@ -314,7 +313,7 @@ def notes_on(
 
 
 def _list_prefixes(roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> dict[str, set[str]]:
-    """Return ``arg`` or ``aux`` for each name, both where variables of one name differ."""
+    """Variables of one name may have both prefixes."""
     prefixes: dict[str, set[str]] = {}
     for name, role in chain(((node.name, role) for node, role in roles.items()), implied.items()):
         prefixes.setdefault(name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
@@ -324,7 +323,7 @@ def _list_prefixes(roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> d
 def _wrong_prefixes(
     params: ParameterFile, graph: Graph, prefixes: Mapping[str, Collection[str]]
 ) -> list[str]:
-    """Return keys with the wrong ``arg:`` or ``aux:``; MXNet's Module would not find them."""
+    """MXNet's Module would not find keys with the wrong ``arg:`` or ``aux:``."""
     wrong = []
     for record in params.records:
         fitting = prefixes.get(record.name, RECORD_PREFIXES)
@@ -337,7 +336,7 @@ def _wrong_prefixes(
 
 
 def _list_unclear(graph: Graph) -> Iterator[str]:
-    """Yield the names of the inputs of operators that may mutate any of their inputs."""
+    """Yield names of inputs of operators that may mutate any of their inputs."""
     for node in graph.nodes:
         if node.is_variable:
             continue
@@ -350,7 +349,7 @@ def _list_unclear(graph: Graph) -> Iterator[str]:
 def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
     """Return the name whose record each variable of the result keeps.
 
-    Among tied ones, those in the file come first, then the one whose name stays.
+    Of tied ones, those in the file come first, then the one whose name stays.
     """
     owners: dict[Node, str] = {}
     for node in branch.source.variables():

@@ -97,8 +97,8 @@ def resolve_outputs(
     """Return where ``model`` goes: ``out`` is a path, a directory, ``-`` (or None) for stdout, or a
     stem.
 
-    A directory and a stem name the parameters too. With ``in_place`` the model replaces its own
-    files, if ``out`` is its own graph or is not given.
+    A directory and a stem name the parameters, too. With ``in_place`` the model replaces its own
+    files, if ``out`` is its own graph or None.
 
     Raises:
         UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.
@@ -212,8 +212,8 @@ def resolve_run_outputs(
 
 
 def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
-    """Yield a note on each parameter file beside the new symbol file that is not written and does
-    not fit.
+    """Yield notes on parameter files beside the new symbol file that are not written and do not
+    fit.
     """
     stem, format_ = find_stem(outputs.graph), model.format
     if is_url(stem) or format_.holds_parameters:
@@ -233,7 +233,7 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
 
 
 def check_outputs(outputs: Outputs, model: Checkpoint) -> None:
-    """Raise RefusedError for all outputs that would replace a file from which ``model`` was made."""
+    """Raise RefusedError for all outputs that would replace a source of ``model``."""
     places = [(getattr(outputs, name), content) for name, content in _CONTENTS.items()]
     used = [UsedFile(path, content) for path, content in places if path]
     refuse_inputs_as_outputs(
@@ -385,8 +385,7 @@ def write_outputs(
     arrays: Mapping[str, Any] | None = None,
     options: SaveOptions = _NO_OPTIONS,
 ) -> None:
-    """Write the parts of ``model`` that ``outputs`` names, and ``arrays`` by name, in one
-    transaction.
+    """Write the parts of ``model`` in ``outputs``, and ``arrays`` by name, in one transaction.
 
     ``outputs`` are checked: they come from :func:`resolve_outputs` or :func:`resolve_run_outputs`.
     The graph is read back and checked before anything is in place. Stdout is flushed before a file
@@ -463,7 +462,7 @@ def _stage_params(
 
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
-    """Write arrays as ``.npz`` beside their target; return bytes for stdout."""
+    """Write ``.npz`` beside the target; return bytes for stdout."""
     # Start-up: only this path needs it
     from graphshare.formats.params.array_files import write_arrays
     from graphshare.formats.params.format import find_format as find_parameter_format
@@ -479,7 +478,7 @@ def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransacti
 def write_stdout(pieces: Iterable[bytes]) -> None:
     """Write to stdout and flush it.
 
-    Raises OutputError, but keeps a BrokenPipeError, so that the command ends quietly.
+    Raises OutputError, but keeps a BrokenPipeError: the command ends quietly.
     """
     if sys.stdout is None:
         raise OutputError(Fault("is closed", where=STDOUT, hint="name a file with `out`"))
@@ -494,9 +493,7 @@ def write_stdout(pieces: Iterable[bytes]) -> None:
 
 
 def _write_whole(file: BinaryIO, piece: bytes) -> None:
-    """Write every byte: under ``python -u`` stdout has no buffer and may take a part without an
-    error.
-    """
+    """Under ``python -u`` stdout has no buffer and may take a part without an error."""
     rest = memoryview(piece)
     while rest:
         written = file.write(rest)

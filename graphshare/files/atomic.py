@@ -83,8 +83,8 @@ class OutputTransaction:
         keep the old content. Removes leftovers of killed runs. URLs with ``last`` are written after
         the others.
 
-        Raises OutputError when ``path`` cannot be written (a directory, no permission, a missing
-        directory), RefusedError when it was opened already.
+        Raises OutputError if ``path`` cannot be written (a directory, no permission, a missing
+        directory), RefusedError if it is open already.
         """
         target = os.fspath(path)
         try:
@@ -222,7 +222,7 @@ class OutputTransaction:
         SIGINT, SIGTERM and SIGHUP take effect before or after all renames, but during uploads at
         once. Objects that remain after an error of an object store are named.
         """
-        # Signals are not held back during requests, which may take long.
+        # Requests may take long, so signals are not held back.
         if self._uploads is not None:
             self.place()
         self.complete()
@@ -331,7 +331,7 @@ def _is_same_place(output: _PlacedOutput, place: str) -> bool:
     if output.place == place or output.place.casefold() != place.casefold():
         return output.place == place
     folder, name = os.path.split(output.temporary)
-    # The temporary file exists under swapped case only if the file system ignores case.
+    # The swapped name exists only if the file system ignores case.
     return os.path.lexists(os.path.join(folder, name.swapcase()))
 
 
@@ -412,9 +412,9 @@ def _sync_directory(directory: str) -> None:
 def _hold_signals() -> Iterator[None]:
     """Let SIGINT, SIGTERM and SIGHUP take effect after the block.
 
-    Handlers are replaced instead of signals masked, because threads of BLAS would receive the
-    signals that the main thread masks. Outside the main thread nothing is held back, because
-    signals do not interrupt other threads.
+    Handlers are replaced instead of signals masked, because threads of BLAS would receive signals
+    that the main thread masks. Outside the main thread nothing is held back: signals do not
+    interrupt other threads.
     """
     received: list[int] = []
 
@@ -460,7 +460,7 @@ def make_folder(folder: str) -> Iterator[None]:
 
 
 def refuse_links(folder: str, paths: Iterable[str]) -> None:
-    """Raise RefusedError for outputs that are links, or are below a link inside ``folder``.
+    """Raise RefusedError for outputs that are links, or below a link inside ``folder``.
 
     ``folder`` itself may be a link.
     """
@@ -494,7 +494,7 @@ _FOLDER: ContextVar[str] = ContextVar("folder_without_links", default="")
 def refusing_links(folder: str) -> Iterator[None]:
     """Let transactions in the block refuse links made after :func:`refuse_links`.
 
-    An empty ``folder`` has no effect; nor has a block inside another such block.
+    An empty ``folder``, or a nested block, has no effect.
     """
     token = _FOLDER.set(_FOLDER.get() or folder)
     try:

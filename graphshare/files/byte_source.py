@@ -38,9 +38,9 @@ DAMAGED = "the file is damaged or cut short; get or save it again"
 class ByteSource(ABC):
     """Bytes that are read by ranges; a context manager.
 
-    ``name`` is used in messages, ``size`` counts bytes; ``identity`` changes with the content.
-    ``window`` is how many bytes of headers are worth reading at once, ``piece`` how many of a
-    stream of elements.
+    ``name`` is for messages, ``size`` counts bytes; ``identity`` changes with the content.
+    ``window`` is how many bytes of headers to read at once, ``piece`` how many of a stream of
+    elements.
     """
 
     window = 16 * 1024  # many small headers at once, little waste where records are large
@@ -54,18 +54,18 @@ class ByteSource(ABC):
         """Return ``length`` bytes from ``offset`` on; InputError if they cannot be read."""
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill ``buffer`` with the bytes from ``offset`` on; InputError as :meth:`read_at`."""
+        """Fill ``buffer`` from ``offset`` on; InputError as :meth:`read_at`."""
         buffer[:] = self.read_at(offset, len(buffer))
 
     def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:  # noqa: B027  # a local file is near enough
-        """Get ready for reads between these offsets, where a joint request is faster."""
+        """Prepare for reads between these offsets, if a joint request is faster."""
 
     @abstractmethod
     def check_unchanged(self) -> None:
-        """Raise InputError when the content has changed since the source was opened."""
+        """Raise InputError if the content has changed since the source was opened."""
 
     def descriptor(self) -> int | None:
-        """Return a file descriptor from which the system can copy ranges, if there is one."""
+        """Return a file descriptor from which the system can copy ranges, if any."""
         return None
 
     @abstractmethod
@@ -85,7 +85,7 @@ class ByteSource(ABC):
 
 
 class HeldBytes(ByteSource):
-    """Bytes in memory, such as of a pipe or an unpacked gzip file."""
+    """Bytes in memory, such as from a pipe or an unpacked gzip file."""
 
     def __init__(self, name: str, content: bytes) -> None:
         self.name, self.content, self.size = name, content, len(content)
@@ -104,9 +104,7 @@ class HeldBytes(ByteSource):
 
 
 class ListedFile(msgspec.Struct, frozen=True):
-    """A file in a listing: path or URL, bytes (-1: unknown), and a version (or nothing) of its
-    content.
-    """
+    """A file in a listing: path or URL, bytes (-1: unknown), and a version of its content, if any."""
 
     path: str
     size: int
@@ -151,14 +149,14 @@ class SourceBytes:
         self._start, self._block = start, self._read(start, min(BLOCK, self._source.size - start))
 
     def _read(self, start: int, length: int) -> bytes:
-        # Offsets come from earlier reads, and mean nothing in another content.
+        # Offsets come from earlier reads, and mean nothing in different content.
         content = self._source.read_at(start, length)
         self._source.check_unchanged()
         return content
 
 
 class SourceFile(io.RawIOBase):
-    """A source as a file object, for libraries that read from one."""
+    """A source as a file object, for libraries."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -191,7 +189,7 @@ class SourceFile(io.RawIOBase):
 
 
 def read_whole(source: ByteSource) -> bytes:
-    """Return all bytes of a small source. Raises InputError when it changes meanwhile."""
+    """Return all bytes of a small source. Raises InputError if it changes meanwhile."""
     starts = range(0, source.size, _PIECE)
     data = b"".join([source.read_at(start, min(_PIECE, source.size - start)) for start in starts])
     source.check_unchanged()
@@ -209,7 +207,7 @@ def hash_pieces(pieces: Iterable[bytes | memoryview]) -> str:
 
 
 def raise_shrunk(name: str, at: int) -> NoReturn:
-    """Raise InputError for a source that was longer when opened and ends at byte ``at``."""
+    """Raise InputError for a source that has become shorter and ends at byte ``at``."""
     raise InputError(
         Fault("shrank while it was being read", where=name, path=f"byte {at}", hint=BUSY)
     )
@@ -218,9 +216,9 @@ def raise_shrunk(name: str, at: int) -> NoReturn:
 class Cursor:
     """A place in a source. Each ``what`` names the part being read in messages.
 
-    ``record`` numbers the array being read, -1 before and after them. ``window`` is how many bytes
-    are read at once. A reader sets ``ambiguous`` when bytes have two meanings. Every method raises
-    InputError at the end.
+    ``record`` numbers the array being read, -1 before and after them. ``window`` bytes are read at
+    once. A reader sets ``ambiguous`` when bytes have two meanings. Every method raises InputError
+    at the end.
     """
 
     __slots__ = ("ambiguous", "buffer", "position", "record", "size", "source", "start", "window")
@@ -241,7 +239,7 @@ class Cursor:
         return layout.unpack_from(self.buffer, index)
 
     def take(self, count: int, what: str) -> bytes:
-        """Return the next ``count`` bytes; only for counts that are bounded."""
+        """Return the next ``count`` bytes; only for bounded counts."""
         index = self.position - self.start
         if index + count > len(self.buffer):
             index = self._fill(count, what)
@@ -249,7 +247,7 @@ class Cursor:
         return self.buffer[index : index + count]
 
     def skip(self, count: int, what: str) -> int:
-        """Skip ``count`` bytes, and return the offset of the first one."""
+        """Skip ``count`` bytes, and return the first one's offset."""
         start = self.position
         if count > self.size - start:
             self.cut_short(count, what)

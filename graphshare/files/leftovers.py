@@ -125,7 +125,7 @@ def hold_folder(folder: str) -> Iterator[None]:
 
 
 def list_temporaries(folder: str) -> list[str]:
-    """Return the names of the temporary files in a folder."""
+    """Return the names of a folder's temporary files."""
     memory = _MEMORY.get()
     return _list_temporaries(folder) if memory is None else memory.list(folder)
 
@@ -140,7 +140,7 @@ def _list_temporaries(folder: str) -> list[str]:
 def remove_leftovers(place: str, names: Iterable[str]) -> None:
     """Remove the files in ``names`` beside ``place`` that a killed run has left for it.
 
-    The old content of a target that is gone (a file system without hard links) is put back instead.
+    If the target is gone (a file system without hard links), its old content is put back.
     """
     if fcntl is None:
         return
@@ -188,7 +188,7 @@ def _raise_descriptor_limit() -> bool:
 
 
 def _try_lock(fd: int) -> bool | None:
-    """Return False where another run has the lock, None where files cannot be locked."""
+    """Return False if another run has the lock, None if files cannot be locked."""
     if fcntl is None:
         return None
     try:

@@ -32,7 +32,7 @@ _SMALL = 8 << 20  # bytes of a file at a URL that is read at once when its array
 
 
 class LocalFile(ByteSource):
-    """A regular file. Its identity is its size and the time of its last change."""
+    """A regular file; its identity is its size and the time of its last change."""
 
     # Stays in the processor's cache, and the allocator keeps it: larger ones go back to the system
     # each time
@@ -122,7 +122,7 @@ def open_source(
     A missing path suggests files that end in ``endings``. ``accepts`` decides by its start whether
     a pipe is read to its end. The first request to a URL is for ``first`` bytes.
 
-    Raises InputError when the file does not exist, is not a regular file or cannot be read.
+    Raises InputError if the file does not exist, is not a regular file or cannot be read.
     """
     name = os.fspath(path)
     if name in ("-", STDIN):
@@ -145,7 +145,7 @@ def suggest_others(error: InputError, path: str, endings: tuple[str, ...]) -> In
 
 
 def read_file(path: str, *, most: int = 1 << 30) -> bytes:
-    """Return the bytes of a small file, at most ``most`` of them.
+    """Return the bytes of a small file, at most ``most``.
 
     Raises OSError for a local file, InputError for a URL.
     """
@@ -165,7 +165,7 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
 
 
 def describe_file(path: str) -> ListedFile:
-    """Return a file's size and version. Raises InputError when a URL cannot be read."""
+    """Return a file's size and version. Raises InputError if a URL cannot be read."""
     if not is_url(path):
         status = os.stat(path)
         return ListedFile(path, status.st_size, str(status.st_mtime_ns))
@@ -174,9 +174,9 @@ def describe_file(path: str) -> ListedFile:
 
 
 def reopen_source(path: str, identity: Identity, held: bytes = b"") -> ByteSource:
-    """Open a source that was read before; ``held`` are its bytes where it cannot be opened again.
+    """Open a source that was read before; ``held`` are its bytes if it cannot be opened again.
 
-    Raises InputError when it is gone or has another identity.
+    Raises InputError if it is gone or has another identity.
     """
     if held:
         return HeldBytes(path, held)
@@ -195,7 +195,7 @@ def reopen_source(path: str, identity: Identity, held: bytes = b"") -> ByteSourc
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe without a writer is not waited for."""
+    """A pipe may have no writer yet."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -210,11 +210,11 @@ def _unreadable(path: str, error: Exception) -> InputError:
 
 
 def _open_stdin(accepts: Callable[[bytes], bool] | None) -> int:
-    """Return a descriptor of stdin, or of a copy, that can seek. A pipe is copied once; later calls
-    share the copy.
+    """Return a descriptor of stdin, or of a copy, that can seek. A pipe is copied once for all
+    calls.
 
-    If ``accepts`` rejects the start of a pipe, only that is copied, so that an endless stream does
-    not fill the disk.
+    If ``accepts`` rejects the start of a pipe, only that is copied: an endless stream must not fill
+    the disk.
 
     Raises:
         InputError: stdin is closed, cannot be read, has more than ``_MAX_COPY`` bytes, or has no
@@ -230,7 +230,7 @@ def _open_stdin(accepts: Callable[[bytes], bool] | None) -> int:
         )
     try:
         if stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
-            # A duplicate, because the source closes its descriptor.
+            # The source closes its descriptor.
             return os.dup(sys.stdin.fileno())
         return os.dup(_copy_stdin(accepts).fileno())
     except (OSError, ValueError) as error:
@@ -315,5 +315,5 @@ def unpack_gzip(data: bytes, *, where: str) -> bytes:
 
 
 def is_gzip(path: str) -> bool:
-    """Return whether the file at ``path`` is compressed with gzip."""
+    """Whether the file at ``path`` is compressed with gzip."""
     return read_file(path, most=len(GZIP)) == GZIP

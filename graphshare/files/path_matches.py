@@ -1,7 +1,7 @@
 """The files that a glob matches, on this machine or at a URL.
 
-``*``, ``?`` and ``[...]`` match within a name, ``**`` any folders; hidden names match only a
-written dot.
+``*``, ``?`` and ``[...]`` match within a name, ``**`` any folders; only a written dot matches
+hidden names.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from graphshare.text.urls import is_url, split_url
 
 
 def is_pattern(path: str, *, stem_end: str = "") -> bool:
-    """Return whether a path is a glob, and not the name of a file (without ``stem_end`` its stem)."""
+    """Whether a path is a glob, and not the name of a file (without ``stem_end`` its stem)."""
     if is_url(path):
         return any(mark in split_url(path).path for mark in "*[?")
     return glob.has_magic(path) and not exists(path) and not exists(extend(path, stem_end))
 
 
 def match_paths(pattern: str) -> list[str]:
-    """Return the files that a glob matches, sorted. Raises InputError when a URL cannot be listed."""
+    """Return the files that a glob matches, sorted. Raises InputError if a URL cannot be listed."""
     if is_url(pattern):
         return [file.path for file in list_matches(pattern)]
     return sorted(path for path in glob.iglob(pattern, recursive=True) if not os.path.isdir(path))
@@ -57,14 +57,14 @@ def find_below(folder: str, *, depth: int | None = None) -> list[ListedFile]:
 
 
 def find_root(pattern: str) -> str:
-    """Return the folder of a URL before its first wildcard, with a slash at its end."""
+    """Return the folder of a URL before its first wildcard, with a final slash."""
     parts = split_url(pattern)
     folder, slash, _ = re.split(r"[*?\[]", parts.path)[0].rpartition("/")
     return f"{folder}{slash}{parts.tail}"
 
 
 def match_path(path: str, pattern: str) -> bool:
-    """Return whether a glob matches a whole path, in time at most the product of their lengths."""
+    """Whether a glob matches a whole path, in time at most the product of their lengths."""
     names, globs = path.split("/"), pattern.split("/")
     at = wanted = 0
     retry: tuple[int, int] | None = None  # the last ** and how many names it stands for, up to here

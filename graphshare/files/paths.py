@@ -28,12 +28,12 @@ _FILE_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors",
 
 
 def exists(path: str) -> bool:
-    """Return whether a file or folder exists. Raises InputError for a URL where that is unknown."""
+    """Whether a file or folder exists. Raises InputError for a URL if that is unknown."""
     return _find_kind(path) != "" if is_url(path) else os.path.exists(path)
 
 
 def is_file(path: str) -> bool:
-    """Return whether a file of any kind exists: a regular one, a pipe, a device."""
+    """Whether a file of any kind exists: a regular one, a pipe, a device."""
     return (
         _find_kind(path) == "file"
         if is_url(path)
@@ -42,7 +42,7 @@ def is_file(path: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
-    """Return whether a folder exists."""
+    """Whether a folder exists."""
     if not is_url(path):
         return os.path.isdir(path)
     return not is_surely_file(path) and (split_url(path).name == "" or _find_kind(path) == "folder")
@@ -56,7 +56,7 @@ def is_surely_file(url: str) -> bool:
 
 
 def split(path: str) -> tuple[str, str]:
-    """Return the folder of a path and its name in it; the inverse of ``join``."""
+    """Split a path into its folder and its name; the inverse of ``join``."""
     if not is_url(path):
         return os.path.split(path)
     parts = split_url(path)
@@ -74,7 +74,7 @@ def join(folder: str, name: str) -> str:
 
 
 def extend(path: str, ending: str) -> str:
-    """Return a path with a further ending: the file of a stem. The query of a URL stays last."""
+    """Return a path with a further ending: the file of a stem. A URL's query stays last."""
     return extend_url(path, ending) if is_url(path) else f"{path}{ending}"
 
 
@@ -96,7 +96,7 @@ def list_remote(folder: str, *, prefix: str = "") -> list[ListedFile]:
 
 
 def is_listed_file(folder: str, name: str) -> bool:
-    """Return whether a listed name is a regular file, as all names at URLs."""
+    """Whether a listed name is a regular file, as all names at URLs."""
     return is_url(folder) or os.path.isfile(os.path.join(folder, name))
 
 
@@ -113,29 +113,27 @@ def real_path(path: str) -> str:
 
 
 def ignores_case(folder: str) -> bool:
-    """Return whether names in a folder (or above a missing one) that differ only by case are one
-    file.
-    """
+    """Whether names in a folder (or above a missing one) that differ only by case are one file."""
     place = "" if is_url(folder) else os.path.realpath(folder)
     while place and not os.path.exists(place):
         place = os.path.dirname(place)
-    # A path without letters is its own swapped case, and shows nothing.
+    # A path without letters equals its swapped case, and shows nothing.
     return place.swapcase() != place and os.path.exists(place.swapcase())
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Return whether a local path, links followed, is in a folder or below it."""
+    """Whether a local path, links followed, is in or below a folder."""
     root = os.path.realpath(folder)
     return os.path.commonpath((root, os.path.realpath(path))) == root
 
 
 def is_snapshot(folder: str) -> bool:
-    """Return whether a folder is a hub cache's snapshot, whose files are links into ``blobs``."""
+    """Whether a folder is a hub cache's snapshot, whose files are links into ``blobs``."""
     return find_blobs(folder) != ""
 
 
 def find_blobs(folder: str) -> str:
-    """Return the folder that the links of a hub's snapshot lead to; empty outside of a snapshot."""
+    """Return the folder that the links of a hub's snapshot lead to; empty outside of one."""
     parts = os.path.realpath(folder).split(os.sep)
     places = (
         os.sep.join([*parts[:i], "blobs"]) for i, part in enumerate(parts) if part == "snapshots"
@@ -150,7 +148,7 @@ Identity = tuple[int | str, ...]
 def find_identity(path: str | int) -> Identity | None:
     """Return an identity that all paths of one regular file (or a descriptor) share; else None.
 
-    The identity of a URL is its text without credentials.
+    A URL's identity is its text without credentials.
     """
     if isinstance(path, str) and is_url(path):
         return (redact(path),)
@@ -226,7 +224,7 @@ _READ: ContextVar[dict[str, None] | None] = ContextVar("read", default=None)
 
 @contextmanager
 def collect_read_files() -> Iterator[dict[str, None]]:
-    """Collect the paths that are opened for reading inside the block, in their order."""
+    """Collect the paths opened for reading inside the block, in order."""
     paths: dict[str, None] = {}
     token = _READ.set(paths)
     try:
@@ -251,12 +249,12 @@ class UsedFile(msgspec.Struct, frozen=True):
 
 
 def is_directory(path: str) -> bool:
-    """Return whether an output goes into ``path`` under a name of its own: a directory."""
+    """Whether an output goes into the directory ``path`` under its own name."""
     return path.endswith(("/", os.sep)) or is_folder(path)
 
 
 def is_stem(path: str) -> bool:
-    """Return whether an output names a checkpoint: it has no suffix, and no file has this path."""
+    """Whether an output names a checkpoint: it has no suffix, and no file has this path."""
     return path not in ("", "-") and _SUFFIX.search(split(path)[1]) is None and not exists(path)
 
 

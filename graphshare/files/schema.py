@@ -1,4 +1,4 @@
-"""JSON Schemas of this package's files, and the faults of documents by their schemas.
+"""JSON Schemas of graphshare's files, and the faults of documents by their schemas.
 
 They are in ``schemas/``, beside the package in a checkout and inside it when installed. jsonschema
 is slow, and imported only after a faster check has failed.
@@ -32,7 +32,7 @@ def load_schema(name: str) -> dict[str, Any]:
 
 
 def find_violations(document: Any, name: str) -> list[Fault]:
-    """Return the faults of ``document`` by the schema ``name``, at most ``MAX_FAULTS``."""
+    """Return at most ``MAX_FAULTS`` faults of ``document`` by the schema ``name``."""
     # Start-up: only a file with faults needs jsonschema
     from jsonschema.validators import Draft202012Validator, extend
 
@@ -42,7 +42,7 @@ def find_violations(document: Any, name: str) -> list[Fault]:
     )
     validator = extend(Draft202012Validator, type_checker=checker)(load_schema(name))  # type: ignore[no-untyped-call]
     errors = list(islice(validator.iter_errors(document), MAX_FAULTS + 1))
-    # jsonschema reports each missing key by itself; one message names all of an object.
+    # jsonschema reports missing keys one by one; one message names all of an object.
     unique = {
         (error.json_path, "required" if error.validator == "required" else i): error
         for i, error in enumerate(errors)

@@ -101,12 +101,12 @@ def overwriting(allowed: bool = True) -> Iterator[None]:
 
 
 def may_overwrite() -> bool:
-    """Return whether an output may replace the object at its URL."""
+    """Whether an output may replace the object at its URL."""
     return _OVERWRITE.get()
 
 
 def note_output(target: str, is_complete: bool) -> None:
-    """Report a changed output to the listener, if there is one."""
+    """Report a changed output to the listener, if any."""
     listener = _LISTENER.get()
     if listener is not None:
         listener(target, is_complete)
@@ -154,7 +154,7 @@ _inherited: frozenset[int] | None = None  # None in a library, where the caller 
 
 
 def note_inherited_descriptors() -> None:
-    """Note which descriptors are open, at the start of a command."""
+    """Note open descriptors, at the start of a command."""
     global _inherited
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
@@ -172,8 +172,7 @@ def _is_open(number: int) -> bool:
 
 
 def find_descriptor(path: str) -> int | None:
-    """Return the number of the open descriptor that ``path`` names (``/dev/stdout``,
-    ``/dev/fd/3``), if any.
+    """Return the open descriptor that ``path`` names (``/dev/stdout``, ``/dev/fd/3``), if any.
 
     Replacing the file behind a redirected stdout would leave the shell's descriptor with the old,
     empty one. Raises OutputError for a descriptor that is closed, or this process's own.

@@ -197,7 +197,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_workers(client: Client) -> int:
-    """Return the threads of all workers. Raises SchedulerError; all faults are listed."""
+    """Return the threads of all workers. Raises SchedulerError with all faults."""
     where = redact(client.scheduler.address)
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)  # a worker that has ended starts again

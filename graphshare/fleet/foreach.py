@@ -52,8 +52,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetRun(ShortRepr):
-    """An iterator over the results of a run, in the order in which models finish; ``total`` is
-    their number.
+    """An iterator over the results of a run, as models finish; ``total`` is their number.
 
     ``template`` is the command, ``out`` the folder of the outputs; ``notes`` list the files skipped
     in folders.
@@ -94,7 +93,7 @@ class FleetRun(ShortRepr):
         )
 
     def _repr_html_(self) -> str:
-        """Return the results so far, unfinished ones first."""
+        """Unfinished results come first."""
         rows = [*self._rows[False], *self._rows[True]][:MOST_ROWS]
         return format_html(
             self._summary(), tables=[Table(("model", "result", "seconds", "reason"), rows)]
@@ -221,7 +220,7 @@ def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
 
 
 class _Runner(msgspec.Struct, frozen=True):
-    """Runs tasks: the function, its preparation in a worker, the options, and earlier results."""
+    """The function, its preparation in a worker, the options, and earlier results."""
 
     run: Run
     prepare: Callable[[], None]
@@ -229,8 +228,8 @@ class _Runner(msgspec.Struct, frozen=True):
     manifest: Manifest | None
 
     def run_all(self, tasks: Iterator[Task]) -> Generator[Result, None, None]:
-        """Yield earlier results of unchanged models, then new ones; rerun tasks that killed their
-        worker, alone.
+        """Yield earlier results of unchanged models, then new ones; tasks that killed a worker
+        rerun alone.
         """
         skipped: list[Result] = []
 

@@ -1,9 +1,8 @@
-"""List the models that match patterns: graph files, each with its newest parameter file, and
-checkpoint folders.
+"""List models that match patterns: graph files with their newest parameters, checkpoint folders.
 
 A pattern is a path, a stem, a folder or a glob (``*``, ``?``, ``[...]``, and ``**`` for any
-folders), on this machine or at a URL. Relative paths begin at the folder of a file, or before the
-first wildcard. A folder is listed once.
+folders), on this machine or at a URL. Relative paths begin at a file's folder, or before the first
+wildcard. A folder is listed once.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ GRAPHS: frozenset[Kind] = frozenset(("graphs",))
 def list_models(
     patterns: Iterable[str], sieve: Sieve | None = None, *, kinds: Collection[Kind] = GRAPHS
 ) -> list[FleetModel]:
-    """Return the models of ``kinds`` that match any of ``patterns``, in their order and then by
-    path, each once.
+    """Return the models of ``kinds`` that match any pattern, in their order and then by path, each
+    once.
 
     Checkpoint folders at URLs are found below a folder, not by a glob.
 
@@ -93,7 +92,7 @@ def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fle
     elif is_folder(pattern):
         return _list_folder(pattern, sieve, kinds, len(os.path.join(pattern, "")))
     else:
-        # Sorted, most models of a folder are neighbours, and it is listed once for them.
+        # In sorted order most models of a folder are neighbours, and it is listed once for them.
         graphs, fixed = sorted(_match_graphs(pattern)), re.split(r"[*?[]", pattern)[0]
         checkpoints = match_checkpoints(pattern) if "checkpoints" in kinds else []
     start = len(fixed) - len(os.path.basename(fixed))
@@ -113,9 +112,7 @@ def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fle
 def _list_folder(
     folder: str, sieve: Sieve, kinds: Collection[Kind], start: int
 ) -> list[FleetModel]:
-    """Return the models below a folder; if the folder itself is a checkpoint, its path begins at
-    the one above.
-    """
+    """If the folder itself is a checkpoint, its path begins at the folder above."""
     files = list_folder_models(folder, sieve, checkpoints="checkpoints" in kinds)
     models = [_make_model(model, start) for model in files if model.graph and "graphs" in kinds]
     for path in (model.path for model in files if not model.graph):
@@ -126,7 +123,7 @@ def _list_folder(
 
 
 def _match_graphs(pattern: str) -> set[str]:
-    """Return the files that match a glob and have the name of a graph."""
+    """Matches must have the name of a graph."""
     matches = {
         path
         for path in glob.iglob(pattern, recursive=True)
@@ -142,8 +139,8 @@ def _match_graphs(pattern: str) -> set[str]:
 
 
 def _find_suffixes(pattern: str) -> tuple[str, ...]:
-    """Return the suffixes of graphs that a glob matches: any suffix of a graph only if the glob has
-    one itself.
+    """Return suffixes of graphs that a glob matches: any suffix of a graph only if the glob has
+    one.
     """
     return list_file_endings() if pattern.endswith(list_file_endings()) else list_model_endings()
 

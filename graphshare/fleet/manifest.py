@@ -1,6 +1,6 @@
 """The manifest of a fleet run: a JSON line for each finished model; a model's last line counts.
 
-A line is appended with one write, so a killed run leaves at most one torn line, at the end. It is
+A line is appended with one write: a killed run leaves at most one torn line, at the end. It is
 dropped if a whole line precedes it; any other file is rejected. Only the places of last lines are
 in memory.
 """
@@ -28,8 +28,6 @@ _BEGIN = b'{"source":'  # every line begins so
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """The field that every line has."""
-
     source: str
     command: tuple[str, ...]
     result: str
@@ -52,7 +50,7 @@ class Manifest:
             raise output_error(error, path) from error
         # Appending moves its descriptor's offset, and a buffer would be filled from there.
         self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # close() closes it
-        # Keyed by hashes, because a manifest may have a million lines.
+        # Keyed by hashes: a manifest may have a million lines.
         self._offsets: dict[int, int] = {}
         try:
             self._lock()
@@ -72,8 +70,8 @@ class Manifest:
                 ) from None
 
     def _read(self) -> None:
-        """Note the place of each source's last line; complete the file's last line, or cut it off
-        if it is torn.
+        """Note the place of each source's last line; complete the file's last line, or cut off a
+        torn one.
         """
         decode = msgspec.json.Decoder(_Source).decode
         offset = number = 0
@@ -120,7 +118,7 @@ class Manifest:
         None.
         """
         result = self.find(task.model.graph)
-        # "no" is an answer as well; only failures are repeated.
+        # "no" is also an answer; only failures are repeated.
         if (
             result is None
             or result.result not in ("done", "no")
@@ -149,7 +147,7 @@ class Manifest:
             os.close(self._fd)
 
     def append(self, result: Result) -> None:
-        """Append a result. Raises OutputError."""
+        """Raises OutputError."""
         line = msgspec.json.encode(result) + b"\n"
         try:
             written = os.write(self._fd, line)

@@ -52,8 +52,8 @@ class Task(msgspec.Struct, frozen=True):
     """One command for one model, ready to run in any process.
 
     The ``outputs`` are below ``out``. With ``folder`` relative paths start there. ``command`` is as
-    the user wrote it. With ``has_report`` stdout is JSON. ``overwrite`` allows existing objects at
-    the URLs of outputs to be replaced.
+    the user wrote it. With ``has_report`` stdout is JSON. ``overwrite`` lets outputs replace
+    existing objects at URLs.
     """
 
     model: FleetModel

@@ -1,4 +1,4 @@
-"""Worker processes of this machine, one in each slot, so that a crash ends only one task."""
+"""Worker processes of this machine, one in each slot: a crash ends only one task."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class _Running:
         self.tasks[slot.submit(task)] = slot, task, time.monotonic()
 
     def list_ready(self, seconds: float | None) -> list[Connection[Task, Result | None]]:
-        """Return the connections that have a message within ``seconds`` (None: any time)."""
+        """Return connections with a message within ``seconds`` (None: any time)."""
         ready = wait(list(self.tasks), seconds)
         # wait() has an order of its own.
         return [connection for connection in self.tasks if connection in ready]
 
     def wait(self) -> Iterator[tuple[Slot, Task, Result | Killed]]:
-        """Yield the tasks that have ended; time limits are checked when they have passed."""
+        """Yield ended tasks; time limits are checked when they have passed."""
         now = time.monotonic()
         left = [
             _time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()
@@ -88,7 +88,7 @@ class _Running:
                 yield slot, task, Killed(reason, timed_out=True)
 
     def close(self) -> None:
-        """End all processes; those that still work clean up first."""
+        """Processes that still work clean up first."""
         if os.getpid() != self._owner:  # a copy of the process that started them
             return
         for slot, _, _ in self.tasks.values():
@@ -112,7 +112,7 @@ class _Running:
 
 
 def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | None:
-    """Return the seconds left, not counting the start of the process; None without a limit."""
+    """The start of the process does not count. None without a limit."""
     if task.time_limit is None:
         return None
     begun = max(submitted, slot.begun if slot.begun is not None else now)
@@ -120,15 +120,16 @@ def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | 
 
 
 def _share_cores(jobs: int) -> int:
-    """Return each worker's threads for matrix products: together one per core."""
+    """All workers together get one thread per core for matrix products."""
     return max(1, (os.cpu_count() or 1) // jobs)
 
 
 def run_in_slots(
     tasks: Iterator[Task], run: Run, prepare: Callable[[], None], jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
-    """Run tasks in ``jobs`` processes and yield each with its outcome as it ends; ``jobs`` + 1
-    tasks are in memory.
+    """Run tasks in ``jobs`` processes and yield each with its outcome as it ends.
+
+    ``jobs`` + 1 tasks are in memory.
     """
     threads = _share_cores(jobs)
     slots = [Slot(run, prepare, threads) for _ in range(jobs)]
@@ -137,7 +138,7 @@ def run_in_slots(
     try:
         while True:
             if following is None:
-                # Made while the workers run, so that none of them waits for it
+                # Made while the workers run: none waits for it
                 following = next(tasks, None)
             if idle and following is not None:
                 running.add(idle.pop(), following)
@@ -158,10 +159,8 @@ def run_in_slots(
 
 
 def _initialize(prepare: Callable[[], None], threads: int) -> None:
-    """Prepare a worker process.
-
-    Libraries of linear algebra read their number of threads when numpy is imported; no command has
-    imported it yet.
+    """Libraries of linear algebra read their number of threads when numpy is imported; no command
+    has imported it yet.
     """
     for name in THREADS:
         os.environ.setdefault(name, str(threads))

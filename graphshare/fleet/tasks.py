@@ -32,8 +32,8 @@ class Template(msgspec.Struct, frozen=True):
 
     ``outputs`` pairs options with their contents: the graph, the parameters, the map, or a file
     with the model's name and this suffix; ``folder`` is a graph whose option names its folder.
-    ``subject`` says what replaces ``{}``. ``takes_params`` says that ``--params`` gives the
-    parameter file. ``extra`` are words to add, and with ``has_report`` stdout is then JSON. With
+    ``subject`` says what replaces ``{}``. With ``takes_params``, ``--params`` gives the parameter
+    file. ``extra`` are words to add, and with ``has_report`` stdout is then JSON. With
     ``has_exports`` some ONNX models have the stems of symbol files, so that the names of their maps
     keep the suffix. ``kinds`` are the models that the command takes.
     """
@@ -73,7 +73,7 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
         for option, content in template.outputs
         if content == "folder"
     }
-    # After -- every word is an argument, so options are added before it.
+    # After -- every word is an argument: options come before it.
     at = template.words.index("--") if "--" in template.words else len(template.words)
     words = [
         *(_fill_word(word, values) for word in template.words[:at]),
@@ -88,13 +88,13 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
 
 
 def _fill_word(word: str, values: dict[str, str]) -> str:
-    """Replace the marks; a path that begins with a dash does not become an option."""
+    """A path that begins with a dash does not become an option."""
     text = _fill(word, values)
     return f"./{text}" if text.startswith("-") and word.startswith(("{}", "{stem}")) else text
 
 
 def _fill(word: str, values: dict[str, str]) -> str:
-    """Replace the marks; replacements are not searched for further marks."""
+    """Replacements are not searched for further marks."""
     for mark, value in values.items():
         if mark in word:
             return value.join(_fill(part, values) for part in word.split(mark))
@@ -126,7 +126,7 @@ def note_exports(template: Template, models: Sequence[FleetModel]) -> Template:
 
 
 def leads_outside(relative: str, *, on_windows: bool) -> bool:
-    """Whether a relative path may leave the folder to which it is joined, or means another one on
+    """Whether a relative path may leave the folder to which it is joined, or means another on
     Windows.
     """
     if on_windows and ("\\" in relative or any(part[1:2] == ":" for part in relative.split("/"))):
@@ -135,9 +135,7 @@ def leads_outside(relative: str, *, on_windows: bool) -> bool:
 
 
 def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -> None:
-    """Reject models whose outputs would leave ``out`` by their names or by links. Raises
-    RefusedError.
-    """
+    """Reject models whose outputs would leave ``out`` by names or links. Raises RefusedError."""
     if not template.outputs:
         return
     on_windows = os.name == "nt" and not is_url(out)
@@ -216,9 +214,7 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
 def _find_doubles(
     models: Sequence[FleetModel], fold: Callable[[str], str] = str
 ) -> list[FleetModel]:
-    """Return the models that share a stem, so that their outputs could collide, with little memory
-    per model.
-    """
+    """Outputs of models that share a stem could collide. Uses little memory per model."""
     seen: set[int] = set()
     doubles: set[int] = set()
     for model in models:
@@ -232,17 +228,17 @@ def _find_doubles(
 
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
-    """Whether a source lies below ``out``, where an output could replace it."""
+    """A source below ``out`` could be replaced by an output."""
     top = join(real_path(out), "")
     folders = {split(model.graph)[0] for model in models}
     return any(join(real_path(folder), "").startswith(top) for folder in folders)
 
 
 def _identifier(fold: Callable[[str], str]) -> Callable[[str], tuple[str, str]]:
-    """Return a function that maps every spelling of a path to one key; links to folders are
-    followed, each folder once.
+    """Return a function that maps every spelling of a path to one key.
 
-    ``fold`` gives names of the same file the same spelling.
+    Links to folders are followed, each folder once. ``fold`` gives names of the same file the same
+    spelling.
     """
     known: dict[str, str] = {}
 
@@ -256,7 +252,7 @@ def _identifier(fold: Callable[[str], str]) -> Callable[[str], tuple[str, str]]:
 
 
 def refuse_template(template: Template, out: str) -> None:
-    """Reject a command that cannot be run for each model. Raises UsageError; all faults are listed."""
+    """Raise UsageError with all faults of a command that cannot be run for each model."""
     faults = []
     if not template.holds_model:
         hint = "write {} in place of the model, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"

@@ -1,6 +1,4 @@
-"""The work on one model: fingerprint its files, run the command in this process, and measure the
-run.
-"""
+"""The work on one model: fingerprint its files, run the command in this process, measure the run."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ from graphshare.text.urls import is_url, redact
 if sys.platform != "win32":
     import resource
 
-# Listing a folder of 100,000 outputs for left-overs takes 30 ms: it is done once a minute
+# Listing a folder of 100,000 outputs for left-overs takes 30 ms: once a minute is enough
 _FOLDERS = FolderMemory()
 _LONGEST_ERROR = 2000  # characters
 _MOST_ERRORS = 3
@@ -116,8 +114,8 @@ def make_unfinished(task: Task, answer: Answer, error: str, seconds: float = 0.0
 
 
 def clean_text(text: str) -> str:
-    """Return a path or message for a manifest: without secrets of URLs, and with bytes that are not
-    Unicode escaped.
+    """Return a path or message for a manifest, without secrets of URLs; non-Unicode bytes are
+    escaped.
     """
     return escape_surrogates(redact(text))
 
@@ -190,7 +188,7 @@ def _limit_data(size: int | None) -> Iterator[None]:
 
 
 def _describe_state(path: str, listed: ListedFile | None) -> FileState:
-    """Describe a file; one at a URL by its listing, if that is complete. Raises InputError."""
+    """A complete listing describes a file at a URL. Raises InputError."""
     if is_checkpoint(path):
         return _describe_folder(path)
     if is_url(path):
@@ -212,7 +210,7 @@ def _describe_state(path: str, listed: ListedFile | None) -> FileState:
 
 
 def _describe_folder(path: str) -> FileState:
-    """Describe a checkpoint folder by the names, sizes and times (at URLs tags) of its files."""
+    """Use the names, sizes and times (at URLs tags) of the folder's files."""
     if is_url(path):
         files = [(split(file.path)[1], file.size, file.version) for file in list_remote(path)]
     else:
@@ -256,7 +254,7 @@ def any_time_limit(seconds: float | None) -> Iterator[None]:
         return
     deadline = time.monotonic() + seconds
 
-    # Signals reach only the main thread, and a Dask worker runs tasks in a different thread.
+    # Signals reach only the main thread, and a Dask worker runs tasks in a different one.
     def look(frame: FrameType, event: str, argument: object) -> None:
         if time.monotonic() > deadline:
             raise TimeUp

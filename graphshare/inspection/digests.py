@@ -1,5 +1,4 @@
-"""Digests of a model's structure and of its weights. Equal models have equal digests, however they
-are written.
+"""Digests of a model's structure and weights. Equal models have equal digests, however written.
 
 docs/formats.md lists the properties that version 1 hashes. That list never changes; a new list gets
 a new version.
@@ -38,9 +37,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 class _Part(msgspec.Struct, frozen=True, eq=False):
-    """The digest of a graph or body, its weights, and the variables for outer values, in the order
-    visited.
-    """
+    """The digest of a graph or body, its weights, and the variables for outer values, as visited."""
 
     digest: bytes
     weights: tuple[Node, ...]
@@ -82,9 +79,8 @@ class _Walk:
         self._met: set[Graph] = set()
 
     def add_functions(self, graph: Graph) -> None:
-        """Describe the functions that a graph calls, callees first.
-
-        Raises InputError for functions that call themselves.
+        """Describe called functions, callees first. Raises InputError for functions that call
+        themselves.
         """
 
         def list_callees(each: Graph) -> Iterator[Graph]:
@@ -188,7 +184,7 @@ class _Walk:
 
 
 def _list_entries(node: Node, parts: list[tuple[str, _Part, Body]]) -> list[Entry | None]:
-    """Return the inputs by position, then the values that bodies capture, in the order visited."""
+    """Return the inputs by position, then values that bodies capture, as visited."""
     operands = list_operands(node)
     while operands and operands[-1] is None:  # an absent input at the end is the same as none
         operands.pop()
@@ -216,7 +212,7 @@ def _read_array(reader: ArrayReader, record: Record) -> Hashable:
 
 
 def _describe_type(kind: Any) -> Hashable:
-    """Return the dtype and sizes of a stated type; names of sizes do not count."""
+    """Names of sizes do not count."""
     if kind is None:
         return None
     dtype, sizes = kind.parts
@@ -226,7 +222,7 @@ def _describe_type(kind: Any) -> Hashable:
 
 
 def _add(digest: Any, value: object) -> None:
-    """Feed a value with its kind and length, so that no two values are the same bytes."""
+    """Feed a value with its kind and length: no two values are the same bytes."""
     if isinstance(value, tuple | list):
         digest.update(b"(%d:" % len(value))
         for each in value:

@@ -28,13 +28,12 @@ from graphshare.text.urls import redact
 
 
 class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
-    """Facts about a model. With ``faults`` it cannot be read, and the other fields are None or
-    empty.
+    """Facts about a model. With ``faults`` it cannot be read, and other fields are None or empty.
 
     For a checkpoint folder, ``graph`` is the folder and ``parameters`` the number of tensors; there
     are no nodes. ``params`` is the parameter file of the newest of ``epochs``. ``parameters``
     counts the parameters and auxiliary states, ``numbers`` their elements if the parameter file has
-    them all. ``remarks`` list the places where graph and file do not fit.
+    them all. ``remarks`` list misfits of graph and file.
     """
 
     graph: str
@@ -59,7 +58,7 @@ def inspect_model(files: ModelFiles) -> ModelFacts:
         model = load(files.graph, params=params)
         model_facts = list_facts(model.graph, assign_roles(model.graph, held=model.held))
         remarks = notes_on(model.parameter_file, model.graph)
-        # A broken file of an older epoch is a fault of the model too.
+        # A broken file of an older epoch is also a fault of the model.
         for path in files.params.values():
             if path != params:
                 read_index(path)
@@ -138,7 +137,7 @@ def find_shared(models: list[ModelFiles]) -> SharedWeights:
             counts[content] += 1
     sizes: dict[tuple[str, ...], list[int]] = {}
     for content, paths in users.items():
-        # Equal arrays in one model count as well: a pool has them once.
+        # Equal arrays in one model count, too: a pool has them once.
         if counts[content] > 1:
             sizes.setdefault(tuple(paths), []).append(content.size)
     groups = [SharedArrays(paths, len(each), sum(each)) for paths, each in sizes.items()]

@@ -33,17 +33,16 @@ class VariableRole(msgspec.Struct, frozen=True):
 
 
 class Inspection(ShortRepr, msgspec.Struct, frozen=True):
-    """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each
-    parameter node once.
+    """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` has each node once.
 
     Weights in functions of an ONNX model come last in ``parameters``; they are not nodes of the
     graph.
 
-    ``nodes`` counts the format's own nodes (in ONNX no inputs and no initializers), ``ops``
-    the operators by kind; ``implied`` are the variables without nodes that MXNet would add while
+    ``nodes`` counts the format's own nodes (in ONNX no inputs and no initializers), ``ops`` the
+    operators by kind; ``implied`` are the variables without nodes that MXNet would add while
     loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and
-    multiply-adds. It is None without any given or stored shape, or if the files contradict each
-    other; ``contradiction`` then says why.
+    multiply-adds; None without any shape, or if the files contradict each other (see
+    ``contradiction``).
     """
 
     generation: str
@@ -78,9 +77,7 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class ModuleNames(msgspec.Struct, frozen=True):
-    """The names that MXNet's ``Module`` needs; ``state_names`` are RNN states that are neither data
-    nor labels.
-    """
+    """The names for MXNet's ``Module``; ``state_names`` are RNN states, neither data nor labels."""
 
     data_names: list[str]
     label_names: list[str]
@@ -122,7 +119,7 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
 
 
 def list_module_names(graph: Graph, *, held: frozenset[str] | None = None) -> ModuleNames:
-    """Return the names that ``mx.mod.Module(symbol, data_names, label_names, state_names)`` needs."""
+    """Return the names for ``mx.mod.Module(symbol, data_names, label_names, state_names)``."""
     roles = assign_roles(graph, held=held)
     implied = {
         variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 class ListedRecord(msgspec.Struct, frozen=True):
-    """A record. ``kind`` is ``arg``, ``aux`` or empty; ``size`` is in bytes of the file, header
-    included.
-    """
+    """A record. ``kind`` is ``arg``, ``aux`` or empty; ``size`` is in bytes, header included."""
 
     key: str | None
     kind: str
@@ -69,9 +67,7 @@ class ArrayDetails(msgspec.Struct, frozen=True):
 
 
 class ParameterDetails(ShortRepr, msgspec.Struct, frozen=True):
-    """The selected arrays of a file. ``repeated`` is the size of arrays that are equal to earlier
-    ones, in bytes.
-    """
+    """The selected arrays of a file; ``repeated`` are the bytes of arrays equal to earlier ones."""
 
     path: str
     format: str

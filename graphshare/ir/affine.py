@@ -1,4 +1,4 @@
-"""Operators that multiply by constants and add constants, in a form common to all formats."""
+"""Operators that multiply by constants and add constants, in one form for all formats."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from msgspec.structs import replace
 class Constant(Struct, frozen=True, eq=False):
     """A constant by its term, with its dtype, shape and name.
 
-    ``read()`` returns its elements; ``read(rows)``, with a slice of the first axis, only these
-    rows.
+    ``read()`` returns its elements; ``read(rows)`` only a slice of the first axis.
     """
 
     term: int
@@ -24,14 +23,14 @@ class Constant(Struct, frozen=True, eq=False):
     read: Callable[..., Any]
 
     def split_rows(self, size: int = 1 << 17) -> Iterator[slice]:
-        """Yield slices of its rows with at most ``size`` elements, or one longer row."""
+        """Yield slices of at most ``size`` elements, or one longer row."""
         count = self.shape[0]
         rows = max(size // max(prod(self.shape[1:]), 1), 1)
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
     def put_outputs_first(self, groups: int) -> Constant | None:
-        """Reorder the weight of a transposed convolution from (inputs, outputs / groups, ...) to
-        (outputs, inputs / groups, ...).
+        """Reorder a transposed convolution's weight: (inputs, outputs / groups, ...) to (outputs,
+        inputs / groups, ...).
 
         None if the shape does not fit the number of groups.
         """
@@ -85,13 +84,13 @@ class AffineStep(Struct, frozen=True, eq=False):
 
     @property
     def constants(self) -> list[Constant]:
-        """The constants that scale, shift or normalize: all but the kernel."""
+        """All constants but the kernel."""
         constants = (self.scale, self.shift, *(self.norm or ()))
         return [each for each in constants if each is not None]
 
 
 def read_arithmetic(op: str, first: Constant | None, second: Constant | None) -> AffineStep | None:
-    """Return the step of Add, Sub, Mul or Div with exactly one constant, not the dividend; else
+    """Return the step of Add, Sub, Mul or Div with exactly one constant, not the dividend, else
     None.
     """
     if (first is None) == (second is None) or (op == "Div" and second is None):

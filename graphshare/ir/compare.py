@@ -1,7 +1,7 @@
 """Compare nodes by content: two branches in lock-step from their heads, or nodes with their images.
 
-Names pair nothing: edges decide, in subgraphs too. Unknown operators are accepted. ``exempt`` maps
-operators to attributes that may differ.
+Edges decide, not names, in subgraphs too. Unknown operators are accepted. ``exempt`` maps operators
+to attributes that may differ.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ class NodeDifference(msgspec.Struct, frozen=True, eq=False):
 
 
 class Pairing(msgspec.Struct, eq=False):
-    """``pairs`` of nodes in topological order of the left branch; a shared node is paired with
-    itself.
+    """``pairs`` of nodes in topological order of the left branch; a shared node is its own partner.
 
     ``statements`` are differences outside of the nodes.
     """
@@ -117,7 +116,7 @@ def compare_structure(
 
 
 def _may_have_changed(node: Node, image: Node) -> bool:
-    # Unchanged nodes keep their objects, so identity is tested before values.
+    # Unchanged nodes keep their objects: identity is tested first.
     if (
         image.attrs is not node.attrs
         or image.op != node.op
@@ -144,8 +143,8 @@ def compare_images(
 ) -> Iterator[NodeDifference]:
     """Yield each node whose image differs in more than its name, with images as its inputs.
 
-    ``tied`` variables were replaced by a kept one with its attributes. ``copies`` maps copies to
-    their images, ``replaced`` source variables to the new entries read in their place.
+    ``tied`` variables were replaced by one with their attributes. ``copies`` maps copies to their
+    images, ``replaced`` source variables to the new entries read in their place.
     """
     sources = (
         {**images, **{variable: entry.node for variable, entry in replaced.items()}}
@@ -197,7 +196,7 @@ def find_content_changes(
 ) -> Iterator[Change]:
     """Yield the differences between two nodes, except names, inputs and subgraphs.
 
-    The operator of a variable is None. Without ``attributes`` only typed ones are compared.
+    A variable's operator is None. Without ``attributes`` only typed ones are compared.
     """
     yield from _compare_fact("operator", a.op, b.op)
     if (attributes and a.attrs is not b.attrs) or a.details is not b.details:
@@ -229,10 +228,9 @@ def describe_content(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bo
 
 
 def make_content_key(node: Node) -> Hashable:
-    """Return a key of all that :func:`find_content_changes` compares, without variables' untyped
-    attributes.
+    """Return a key of all that :func:`find_content_changes` compares; it reads large values.
 
-    Large values are read for it.
+    Variables' untyped attributes do not count.
     """
     values = _list_values(node, attributes=not node.is_variable)
     return (
@@ -281,9 +279,7 @@ def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
 
 
 def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
-    """Pair the inputs of two nodes, captured ones by their use in subgraphs, and return differences
-    in words.
-    """
+    """Pair captured inputs by their use in subgraphs; return differences in words."""
     captured: EntryPairs = []
     what = _pair_bodies(a, b, captured)
     if what:
@@ -300,7 +296,7 @@ def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
 
 
 def _pair_bodies(a: Node, b: Node, captured: EntryPairs) -> str:
-    """Pair the captures of two nodes' subgraphs; return differences, except names, in words."""
+    """Return differences of captures, except names, in words."""
     if not a.subgraphs and not b.subgraphs:
         return ""
     lefts, rights = list_bodies(a), list_bodies(b)
@@ -343,7 +339,7 @@ def check_isomorphic(
     copies: Mapping[Node, Node] = EMPTY,
     replaced: Mapping[tuple[int, Node], Entry] = EMPTY,
 ) -> None:
-    """Check that every image differs from its source node only in its name, and that its inputs are
+    """Check that images differ from their source nodes only in name, and that their inputs are
     images.
 
     Arguments are as for :func:`compare_images`; keys of ``replaced`` include the branch number.

@@ -1,8 +1,7 @@
-"""The graph: frozen nodes compared by identity, edges that are object references, images in a
-rewrite.
+"""The graph: frozen nodes compared by identity, object references as edges, images in a rewrite.
 
 A name identifies nothing: two variables may share one. Two consumers share a parameter when their
-entries hold the same node. Nothing is changed in place; a transform returns new nodes in a
+entries hold the same node. A transform changes nothing in place and returns new nodes in a
 :class:`Rewrite`.
 
 The garbage collector does not track these Structs: a frozen graph has no cycles, and a million
@@ -66,8 +65,8 @@ class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class NodeForm(msgspec.Struct, frozen=True):
-    """How a node was written: its keys in file order, and the names under ``param`` beside an
-    ``attr`` map.
+    """How a node was written: its keys in file order, and names under ``param`` beside an ``attr``
+    map.
 
     Values that ``attr`` overrides are under ``param`` in the node's extra keys.
     """
@@ -165,7 +164,7 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 class Source(ShortRepr, msgspec.Struct, frozen=True):
     """The format of a graph's file, and how the file was written. Transforms pass it on unread.
 
-    This class is for graphs without a file; formats have subclasses. ``format`` names the format
+    Formats have subclasses; this class is for graphs without a file. ``format`` names the format
     (:mod:`graphshare.formats.model_format`). ``version_key`` is the graph attribute with the
     writer's version, as ``["int", version]``; empty if none.
     """
@@ -351,7 +350,7 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
                     for old, new in first.images.items()
                     if new in second.images
                 }
-                # Two branches of one label would be one branch in map files, feeds and reports.
+                # Map files, feeds and reports would take two branches of one label for one.
                 label = second.label + first.label
                 joined.append(Branch(label, first.source, images))
                 # An implied state has no node to map: renames are joined by name.

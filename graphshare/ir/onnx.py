@@ -34,7 +34,7 @@ Dimensions = Sequence[int | str | None]
 
 
 def dtype_code(name: str) -> int:
-    """Return ONNX's number of a dtype; 0 for an unknown one."""
+    """Return ONNX's number of a dtype; 0 if unknown."""
     return DTYPE_CODES.get(name) or next(
         (code for code, other in OTHER_NAMES.items() if other == name), 0
     )
@@ -54,7 +54,7 @@ class Tensor(msgspec.Struct, frozen=True, eq=False):
 
 
 class Float(msgspec.Struct, frozen=True):
-    """Numbers that an operator takes as floats, even if they are integers or none at all."""
+    """Numbers that an operator takes as floats, even integers or none at all."""
 
     values: tuple[float, ...]
 

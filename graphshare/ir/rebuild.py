@@ -1,6 +1,6 @@
 """The one place that copies nodes: a transform states what changes, and edges follow.
 
-Captures follow too: they are inputs of the node that owns the subgraph
+Captures follow, too: they are inputs of the node that owns the subgraph
 (:attr:`graphshare.ir.graph.Graph.captures`).
 """
 
@@ -22,7 +22,7 @@ Redirect = Callable[[Entry, Node], Entry | None]
 
 
 def keep(node: Node) -> Node:
-    """Return ``node``: the change that changes nothing."""
+    """Return ``node`` unchanged."""
     return node
 
 
@@ -34,7 +34,7 @@ def rebuild(
     images: dict[Node, Node] | None = None,
     task: str = "",
 ) -> dict[Node, Node]:
-    """Return the image of every node, in the order of ``nodes``, or inputs first if that is not
+    """Return the image of every node, in the order of ``nodes``, or inputs first if not
     topological.
 
     A node that ``change`` leaves alone, and whose inputs are unchanged, is its own image.
@@ -155,5 +155,5 @@ def relink(entry: Entry, images: Mapping[Node, Node]) -> Entry:
 
 
 def relink_all(entries: Iterable[Entry], images: Mapping[Node, Node]) -> tuple[Entry, ...]:
-    """Apply :func:`relink` to all entries (such as heads)."""
+    """Apply :func:`relink` to all entries, such as heads."""
     return tuple([relink(entry, images) for entry in entries])

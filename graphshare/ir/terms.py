@@ -1,7 +1,7 @@
 """Values named by their computation: places with one term number have the same value in all graphs.
 
 A term is an operator with the terms of its operands, a constant by its content, or an input. A
-format's normal form decides which unlike nodes are one term.
+format's normal form may give different nodes one term.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ class TermTable:
 
 
 class Facts(Struct, frozen=True):
-    """Facts about values that follow from a graph's inputs alone: ``types``, and ``computed``
-    constants.
+    """Facts that follow from a graph's inputs alone: ``types``, and ``computed`` constants.
 
     A constant is its dtype, shape and bytes. ``ranks`` are known from a run.
     """
@@ -137,7 +136,7 @@ class NormalForm(ABC):
 
     @property
     def drawn(self) -> int:
-        """The number of operators so far that may draw random numbers."""
+        """The operators so far that may draw random numbers."""
         return self._drawn.total()
 
     def count_drawn(self, key: Hashable) -> int:
@@ -171,7 +170,7 @@ class GraphTerms:
 
     def add(self, node: Node) -> None:
         if node.op:
-            # By entry: bodies hold the very entries under which their owner reads captured values.
+            # By entry: bodies hold the entries under which their owner reads captured values.
             captured = {e: self.of(e) for e in node.inputs} if node.subgraphs else EMPTY
             bodies = self._read_bodies(node, captured, 1)
             terms = self.form.make_terms(

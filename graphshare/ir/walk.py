@@ -1,4 +1,4 @@
-"""Walks over graphs, none of them recursive: real graphs are chains of thousands of nodes."""
+"""Walks over graphs, none recursive: real graphs are chains of thousands of nodes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
-    """Return every node that ``roots`` need, once each, inputs before consumers: MXNet's own order.
+    """Return nodes that ``roots`` need, once each, inputs before consumers: MXNet's own order.
 
-    Depth first, in the order of the roots; a node's inputs come before its control dependencies.
-    ``stop`` nodes are listed but not entered.
+    Depth first, in the order of the roots; inputs come before control dependencies. ``stop`` nodes
+    are listed but not entered.
     """
     order: list[Node] = []
     seen: set[Node] = set()
@@ -113,7 +113,7 @@ def is_topological(nodes: Iterable[Node]) -> bool:
 
 
 def topological(graph: Graph) -> tuple[Node, ...]:
-    """Return all nodes, even unreachable ones, inputs first; in file order if that fits."""
+    """Return all nodes, even unreachable ones, inputs first; in file order if possible."""
     return graph.nodes if is_topological(graph.nodes) else tuple(post_order(graph.nodes))
 
 
@@ -128,7 +128,7 @@ def order_by_references(
     """
     done: set[Key] = set()
     for root in roots:
-        # A chain of layers is deeper than Python's stack: no recursion.
+        # A chain of layers is deeper than Python's stack.
         path = {} if root in done else {root: iter(references(root))}
         while path:
             key, rest = next(reversed(path.items()))
@@ -159,7 +159,7 @@ class Body(msgspec.Struct, frozen=True, eq=False):
 
 
 def count_inputs(node: Node) -> int:
-    """Return the number of a node's own inputs, without captures of its subgraphs."""
+    """Count a node's own inputs, without captures of its subgraphs."""
     return (
         len(node.inputs) - sum([len(graph.captures) for graph in node.subgraphs])
         if node.subgraphs
@@ -168,7 +168,7 @@ def count_inputs(node: Node) -> int:
 
 
 def own_inputs(node: Node) -> tuple[Entry, ...]:
-    """Return the inputs of a node without captures of its subgraphs."""
+    """Return a node's inputs without captures of its subgraphs."""
     return node.inputs[: count_inputs(node)] if node.subgraphs else node.inputs
 
 
@@ -203,9 +203,9 @@ def list_named_outputs(nodes: Iterable[Node]) -> list[Entry]:
 
 
 def list_bodies(node: Node) -> dict[str, Body]:
-    """Return the subgraphs of a node by attribute name, in formats without such names by position.
+    """Return a node's subgraphs by attribute name, in formats without such names by position.
 
-    If one attribute has several, the position in it follows its name.
+    If an attribute has several, the position in it follows its name.
     """
     if not node.subgraphs:
         return {}

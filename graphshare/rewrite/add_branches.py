@@ -255,7 +255,7 @@ def _list_names(nodes: Iterable[Node], implied: Iterable[Implied] = ()) -> list[
 
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
-    """A prefixed name can equal another only if a name or another prefix begins with the prefix."""
+    """Whether a prefixed name can equal another: a name or another prefix begins with the prefix."""
     # What begins with a text follows it in order
     if any(b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))):
         return True

@@ -121,7 +121,7 @@ def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
 
 
 def _find_whole(entry: Entry) -> Entry:
-    """Return the entry itself, or the value that it is a part of."""
+    """Return the value that an entry is, or is a part of."""
     while entry.node.op in _PARTS and entry.node.inputs:
         entry = entry.node.inputs[0]
     return entry

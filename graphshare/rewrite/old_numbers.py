@@ -1,7 +1,8 @@
-"""Operators that MXNet before 1.9.1 computes differently, or not at all.
+"""Operators that MXNet before 1.9.1 computes differently, or not at all
+(``benchmarks/old_versions.py``).
 
-Measured by ``benchmarks/old_versions.py``. A difference for all inputs refuses a node; one that
-depends on inputs or the device is a note. Older versions lose NaN in maxima; this does not count.
+A difference for all inputs refuses a node; one that depends on inputs, or on the device, is a note.
+Older versions lose NaN in maxima; this does not count.
 """
 
 from __future__ import annotations

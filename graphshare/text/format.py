@@ -13,7 +13,7 @@ _UNITS = ("B", "kB", "MB", "GB")
 
 
 def escape_control(text: str, *, keep: str = "") -> str:
-    """Return ``text`` with control characters, except those in ``keep``, as escapes."""
+    """Escape control characters in ``text``, except those in ``keep``."""
     return (
         text
         if text.isprintable()
@@ -22,14 +22,12 @@ def escape_control(text: str, *, keep: str = "") -> str:
 
 
 def escape_surrogates(text: str) -> str:
-    """Return ``text`` with lone surrogates as escapes: names may have them, but UTF-8 cannot hold
-    them.
-    """
+    """Escape lone surrogates: names may have them, but UTF-8 cannot hold them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return ``text``, cut to ``limit`` characters with ``...`` at its end."""
+    """Cut ``text`` to ``limit`` characters, with ``...`` at its end."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -43,7 +41,7 @@ def format_dims(
 
 
 def format_shape(shape: Sequence[int | str | None] | None) -> str:
-    """Return a shape as ``--shape`` takes it: ``(1,3,?,?)``; ``(?)`` if the rank is not known."""
+    """Format a shape for ``--shape``: ``(1,3,?,?)``; ``(?)`` if the rank is unknown."""
     return (
         "(?)"
         if shape is None
@@ -52,7 +50,7 @@ def format_shape(shape: Sequence[int | str | None] | None) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Return a number of bytes in the largest fitting unit: ``431 B``, ``1.7 kB``, ``97.5 MB``."""
+    """Format bytes in the largest fitting unit: ``431 B``, ``1.7 kB``, ``97.5 MB``."""
     if count < 1000:
         return f"{count} B"
     value, unit = float(count), 0
@@ -100,7 +98,7 @@ def singularize(plural: str) -> str:
 
 
 def format_number(value: float | None, digits: int = 5) -> str:
-    """Return a number with ``digits`` significant digits, or a dash for None."""
+    """Format a number with ``digits`` significant digits; None is a dash."""
     return "-" if value is None else f"{value:.{digits}g}"
 
 
@@ -113,7 +111,7 @@ def format_names(names: Iterable[str], limit: int = 20) -> str:
 
 
 def join_words(words: Sequence[str]) -> str:
-    """Return words as a list in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    """List words in a sentence: ``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 

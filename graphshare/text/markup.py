@@ -11,12 +11,12 @@ LONGEST_SPAN = 1000  # characters; a name may have megabytes
 
 
 def quote_shell(*words: str) -> str:
-    """Return ``words`` as one command line, with control characters as escapes."""
+    """Join words to one command line, with control characters as escapes."""
     return shlex.join(map(escape_control, words))
 
 
 def escape_html(text: str) -> str:
-    """Return ``text`` for HTML, SVG or XML, as text or attribute, its control characters as
+    """Return ``text`` for HTML, SVG or XML, as text or attribute, with control characters as
     escapes.
     """
     from html import escape  # start-up: only pages and notebooks need it

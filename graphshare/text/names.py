@@ -1,7 +1,4 @@
-"""Names: keys of parameter records, ``A=B`` pairs, and suggestions for unknown names.
-
-A name identifies nothing in a graph (edges do).
-"""
+"""Names: keys of parameter records, ``A=B`` pairs, and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ Item = TypeVar("Item")
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """Split ``arg:conv1_weight`` into ``("arg", "conv1_weight")``, a key without a known prefix
-    into ``("", key)``.
+    """Split ``arg:conv1_weight`` into ``("arg", "conv1_weight")``; other keys into ``("", key)``.
 
     MXNet splits at the first colon, so ``arg:a:b`` names ``a:b``. Gluon's bare names may hold
     colons.
@@ -42,15 +38,15 @@ def join_key(kind: str, name: str) -> str:
 
 
 def split_pair(text: str) -> tuple[str, str] | None:
-    r"""Split ``A=B`` at its first ``=``; ``\=`` in the left name stands for ``=``. Return None
-    where there is none.
+    r"""Split ``A=B`` at its first ``=``; ``\=`` in the left name stands for ``=``. None without
+    ``=``.
     """
     match = re.fullmatch(_PAIR, text, re.DOTALL)
     return (match[1].replace("\\=", "="), match[2]) if match else None
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return ``names`` with ``#1``, ``#2``... appended to repetitions."""
+    """Append ``#1``, ``#2``... to repetitions in ``names``."""
     taken, numbers = set(names), dict.fromkeys(names, -1)
     unique = []
     for name in names:
@@ -64,19 +60,19 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def find_duplicates(names: Iterable[str]) -> list[str]:
-    """Return the names that occur several times, each once, in the order of their first places."""
+    """Return repeated names, each once, in the order of their first places."""
     return [name for name, count in Counter(names).items() if count > 1]
 
 
 def index_unique(keyed: Iterable[tuple[Key | None, Item]]) -> dict[Key, Item]:
-    """Index items by key; those without a key, or with a repeated one, are left out."""
+    """Index items by key, without missing and repeated keys."""
     pairs = list(keyed)
     counts = Counter(key for key, _ in pairs)
     return {key: item for key, item in pairs if key is not None and counts[key] == 1}
 
 
 class TakenNames:
-    """Names that are taken, and free ones derived by a separator and a number; none is empty."""
+    """Taken names, and free ones derived by a separator and a number; none is empty."""
 
     def __init__(self, names: Iterable[str] = (), *, separator: str = "_") -> None:
         self._names, self._separator = set(names), separator
@@ -86,7 +82,7 @@ class TakenNames:
         self._names.add(name)
 
     def take(self, name: str) -> str:
-        """Take ``name``, or the first free one of ``name_1``, ``name_2``..., and return it."""
+        """Take and return ``name``, or the first free one of ``name_1``, ``name_2``..."""
         free = self.find_free(name)
         self.add(free)
         return free
@@ -120,7 +116,7 @@ class KnownPrefixes:
         self._lengths = sorted({len(prefix) for prefix in self._prefixes}, reverse=True)
 
     def find_longest(self, name: str) -> str:
-        """Return the longest prefix that ``name`` begins with, or an empty text."""
+        """Return the longest known prefix of ``name``, or an empty text."""
         return next(
             (start for length in self._lengths if (start := name[:length]) in self._prefixes), ""
         )
@@ -132,9 +128,9 @@ def find_similar(
     """Return up to ``limit`` names of ``known`` that resemble ``name``, each once.
 
     Names that differ only in case are returned alone. Otherwise names that contain ``name``,
-    ignoring case, come first, shortest first where they start with it; then names of similar
-    spelling. Of names with an equal ``key``, such as a node and its output, one is returned. At
-    most 20,000 names are compared by spelling, for speed.
+    ignoring case, come first, shortest first if they start with it; then names of similar spelling.
+    Of names with an equal ``key``, such as a node and its output, one is returned. At most 20,000
+    names are compared by spelling, for speed.
     """
     from difflib import get_close_matches  # not needed for --help
 

@@ -1,8 +1,8 @@
 """Patterns over names: globs, ``=name`` for a literal name, ``re:`` for regular expressions.
 
 Matching takes linear time, unlike Python's backtracking search for expressions such as ``(a+)+$``:
-re2 (part of an installation where it has a wheel) matches regular expressions, and a search here
-globs (``*``, ``?``, ``[...]``).
+re2 (installed if it has a wheel) matches regular expressions, and a search here globs (``*``,
+``?``, ``[...]``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def compile_pattern(pattern: str) -> Matcher:
-    """Return a predicate over names for ``pattern``.
+    """Return a predicate over names.
 
     Raises:
         UsageError: the pattern is empty, or is not a regular expression.
@@ -46,8 +46,8 @@ def compile_pattern(pattern: str) -> Matcher:
 
 
 def expand_patterns(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
-    """Expand patterns in ``values``. A name takes precedence over patterns, and a later pattern
-    over earlier ones.
+    """Expand patterns in ``values``. A name prevails over patterns, a later pattern over earlier
+    ones.
 
     Keys that match none of ``names`` stay.
     """
@@ -80,8 +80,7 @@ def find_literal_ends(pattern: str) -> tuple[str, str]:
 
 
 def compile_substitution(pattern: str, to: str) -> Substitution:
-    r"""Return a function from a name to its replacement by ``to``, or to None if ``pattern`` does
-    not match.
+    r"""Return a function from a name to its replacement by ``to``, or to None without a match.
 
     For a glob each ``*`` of ``to`` is the text of the pattern's next ``*``, and ``{2}`` the text of
     its second one; every star but the last matches as little as possible. For a regular expression
@@ -89,7 +88,7 @@ def compile_substitution(pattern: str, to: str) -> Substitution:
 
     Raises:
         UsageError: the pattern is not valid (see :func:`compile_pattern`), or ``to`` refers to more
-        than it matches.
+            than it matches.
     """
     if pattern.startswith("=") or (pattern and is_literal(pattern)):
         literal = pattern.removeprefix("=")
@@ -180,7 +179,7 @@ def _parse_glob(pattern: str) -> list[Token]:
 
 
 def _parse_set(inside: str) -> tuple[Range, ...]:
-    """Return the ends of each range: a range may be most of Unicode."""
+    """A range may be most of Unicode, so only its ends are returned."""
     ranges: list[Range] = []
     i = 0
     while i < len(inside):
@@ -193,8 +192,8 @@ def _parse_set(inside: str) -> tuple[Range, ...]:
 class _Segment:
     """The part of a glob between two stars, found in time linear in the name.
 
-    A literal segment is found by ``str.find``; one with ``?`` or sets by the bits of all its
-    prefixes that match at a place.
+    ``str.find`` finds a literal segment; for ``?`` or sets, bits mark all its prefixes that match
+    at a place.
     """
 
     def __init__(self, tokens: Sequence[Token]) -> None:
@@ -269,7 +268,7 @@ def _match_glob(segments: Sequence[_Segment], name: str) -> list[tuple[int, int]
 
 
 class _Expression:
-    """A regular expression that matches whole names, with a number of ``groups``.
+    """A regular expression for whole names, with a number of ``groups``.
 
     Raises:
         UsageError: it is not a regular expression of re2, or re2 is not installed.

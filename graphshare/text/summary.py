@@ -38,7 +38,7 @@ class ShortRepr:
 
 
 def _describe(name: str, value: object) -> str:
-    """Return a field in a few words; empty without a short value or a size."""
+    """Return nothing for a field without a short value or a size."""
     if isinstance(value, str):
         return f"{name}={quote_name(value)}" if value else ""
     if isinstance(value, (int, float)):
@@ -106,6 +106,6 @@ def _format_table(table: Table) -> Iterator[str]:
 
 
 def escape_text(text: str) -> str:
-    """Return ``text`` as HTML, cut, its control characters as escapes."""
+    """Return ``text`` as HTML, cut, with control characters as escapes."""
     # Names may have megabytes, so they are cut before escaping; escapes are longer, so also after.
     return escape_html(shorten(escape_control(shorten(text, LONGEST_CELL)), LONGEST_CELL))

@@ -1,8 +1,7 @@
 """URLs as texts: their recognition, their parts, and the removal of credentials.
 
 A chain such as ``zip://nin-symbol.json::s3://models/nin.zip`` names a file in an archive; its name
-and folder come from the first link. The query of an ``http`` URL (``?signature=...``) stays at the
-end.
+and folder come from the first link. The query of an ``http`` URL (``?signature=...``) stays last.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ def find_scheme(url: str) -> str:
 
 
 def list_schemes(url: str) -> list[str]:
-    """Return the lower-case scheme of each link; a link may have no path (``simplecache::``)."""
+    """Return each link's lower-case scheme; a link may have no path (``simplecache::``)."""
     return [link.partition("://")[0].lower() for link in url.split("::")]
 
 
 def redact(text: str) -> str:
-    """Return a text without the credentials and the queries of the URLs in it."""
+    """Remove credentials and queries of URLs from a text."""
     if "://" not in text:
         return text
     text = re.sub(_CREDENTIALS, r"\1", re.sub(_SLASH_IN_PASSWORD, r"\1", text))
@@ -65,8 +64,8 @@ def hide_secrets(text: str, url: str) -> str:
 
 
 class UrlParts(NamedTuple):
-    """A URL in three parts: ``folder`` ends in a slash, ``name`` may be empty, and ``tail`` is a
-    query or further links.
+    """A URL: ``folder`` ends in a slash, ``name`` may be empty, ``tail`` is a query or further
+    links.
     """
 
     folder: str
@@ -80,7 +79,7 @@ class UrlParts(NamedTuple):
 
     @property
     def base(self) -> str:
-        """The URL of a folder, with a slash at its end and without its tail."""
+        """The URL of a folder, with a final slash and without its tail."""
         return f"{self.path}/" if self.name else self.folder
 
     def with_name(self, name: str) -> str:
@@ -130,7 +129,7 @@ def extend_url(url: str, ending: str) -> str:
 
 
 def local_path(path: str) -> str:
-    """Return the path of a ``file://`` URL on this machine; any other path unchanged."""
+    """Return the path of a ``file://`` URL on this machine; other paths stay."""
     if path[:7].lower() != "file://" or "::" in path:
         return path
     from urllib.parse import unquote, urlsplit  # start-up: only such URLs need it

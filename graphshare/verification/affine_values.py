@@ -172,7 +172,7 @@ def join_change(
 
 
 def fits(*shapes: tuple[int, ...]) -> bool:
-    """Bodies that no run reaches may have shapes that do not broadcast, or to a huge size."""
+    """Whether shapes broadcast to a limited size. Bodies that no run reaches may have any shapes."""
     try:
         return prod(np.broadcast_shapes(*shapes)) <= LARGEST
     except ValueError:

@@ -98,7 +98,7 @@ def verify_batched(
 
 
 def _find_misplaced_inputs(batch: Batched) -> Iterator[str]:
-    """Yield joins and splits that do not have one part per branch in order."""
+    """Yield joins and splits without one part per branch in the branches' order."""
     count = len(batch.labels)
     for join in batch.joins:
         nodes = [entry.node for entry in join.inputs]

@@ -147,9 +147,9 @@ class _NotComputedError(DisprovedError):
 
 
 class _Trial:
-    """Both models, open for runs; ``batch`` is the symbol of the batch size or None.
+    """Both models, open for runs.
 
-    In the file its value is ``per_run``.
+    ``batch`` is the symbol of the batch size or None, ``per_run`` its value in the file.
     """
 
     def __init__(

@@ -220,7 +220,7 @@ class RegionPlan(msgspec.Struct, eq=False):
     def list_sources(self, cone: Cone) -> dict[Place, tuple[Entry, Entry]]:
         """Return the right starts of a region by place, with their left counterparts.
 
-        Each side has its own constants, so these are omitted.
+        Constants are left out: each side has its own.
         """
         starts = self.list_starts(cone, 1).items()
         return {place: (e, self.sources[term]) for place, (term, e) in starts if e.node.op}
@@ -240,7 +240,7 @@ class RegionPlan(msgspec.Struct, eq=False):
     def list_starts_among(
         self, pairs: Mapping[Place, Entry], cone: Cone
     ) -> set[tuple[Place, Place]]:
-        """Return those of ``pairs`` (left places and right values) among a region's starts."""
+        """Return the ``pairs`` (left places and right values) among a region's starts."""
         starts = {(get_place(left), place) for place, (_, left) in self.list_sources(cone).items()}
         return starts & {(place, get_place(entry)) for place, entry in pairs.items()}
 

@@ -140,7 +140,7 @@ def translate_errors(url: str, *, writes: bool = False) -> Iterator[None]:
 
 
 def translate_error(error: Exception, url: str, *, writes: bool = False) -> GraphshareError:
-    """Return the error of a file system as one that names the URL, without credentials."""
+    """Return a file system's error as one that names the URL, without credentials."""
     if isinstance(error, ImportError):
         fault = _refuse_missing_package(error, url)
     elif isinstance(error, FileNotFoundError):
@@ -187,11 +187,11 @@ def find_status(error: BaseException) -> int:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether a failed request may succeed when repeated."""
+    """Whether a failed request may succeed when repeated."""
     status = find_status(error)
     if status:
         return status == 429 or status >= 500
-    # By name, because the packages that define these errors may not be installed.
+    # By name: the packages that define these errors may not be installed.
     kind = type(error).__name__
     if (
         "DNS" in kind

@@ -26,7 +26,7 @@ _MAX_PAGES = 1000
 
 
 def find_kind(url: str) -> Literal["file", "folder", ""]:
-    """Return the kind of a URL; empty if nothing is there. Raises InputError if that is unknown."""
+    """Return a URL's kind; empty if nothing is there. Raises InputError if that is unknown."""
     place = RemotePath(url)
     if place.is_web:
         if split_url(url).name == "":
@@ -55,7 +55,7 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
 def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
     """Return the files right in a folder whose names begin with ``prefix``, by name.
 
-    Raises InputError for a missing folder, as :func:`find_files` does.
+    Raises InputError for a missing folder, as :func:`find_files`.
     """
     place = RemotePath(folder)
     if place.is_web:
@@ -123,7 +123,7 @@ def _describe(folder: str, name: str, facts: Mapping[str, Any]) -> ListedFile:
 
 
 def _list_links(folder: str) -> list[str]:
-    """Return linked files and folders (with a final slash)."""
+    """Folders end in a slash."""
     parts = split_url(folder)
     base, tail = parts.base, parts.tail
     links = dict.fromkeys(find_links(read_url(f"{base}{tail}", _MAX_PAGE)))
@@ -137,7 +137,7 @@ def _list_links(folder: str) -> list[str]:
 
 
 def find_links(page: bytes) -> Iterator[bytes]:
-    """Yield the target of each ``<a href="...">`` of a page, in time proportional to the page."""
+    """Yield the target of each ``<a href="...">`` of a page, in linear time."""
     for piece in page.split(b"<"):
         if (
             piece[:1] in b"aA"
@@ -155,7 +155,7 @@ def _join_link(base: str, link: str) -> str:
 
 
 def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
-    """List files page by page; InputError for too many or too slow pages."""
+    """Raises InputError for too many or too slow pages."""
     files: list[ListedFile] = []
     level, pages, started = [folder], 0, time.monotonic()
     for _ in range(depth if depth is not None else _MAX_PAGES):

@@ -1,8 +1,7 @@
-"""Requests for ranges of bytes that fail when the content has changed since the first one.
+"""Requests for ranges of bytes that fail if the content has changed since the first one.
 
 HTTP and S3 get ``If-Match`` with the first answer's entity tag. Servers may ignore this condition,
-so each answer's tag is compared too. Other file systems have no conditions: size and time are
-compared.
+so each answer's tag is compared, too; for other file systems, size and time.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Fetch(Protocol):
-    """Requests the bytes between each pair of offsets, of the given version unless that is empty."""
+    """Requests bytes between pairs of offsets, of the given version unless that is empty."""
 
     def __call__(self, *bounds: tuple[int, int], version: str) -> list[Answer]: ...
 
@@ -80,7 +79,7 @@ def refuse_changed(url: str) -> InputError:
 
 
 async def _repeat(get: Callable[..., Coroutine[Any, Any, Answer]], *arguments: Any) -> Answer:
-    """Return the answer to a request, repeated after failures that may pass."""
+    """Requests are repeated after failures that may pass."""
     for delay in (*retries.DELAYS, None):
         try:
             return await get(*arguments)
@@ -94,7 +93,7 @@ async def _repeat(get: Callable[..., Coroutine[Any, Any, Answer]], *arguments: A
 
 
 class _RepeatedError(Exception):
-    """The error of a request that was already repeated, by the library that sent it."""
+    """The error of a request that the library repeated."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -157,9 +156,7 @@ async def _read(response: Any, size: int, url: str) -> bytes:
 
 
 async def _read_whole(response: Any, url: str) -> bytes:
-    """Return the content that a server sends instead of a range. Raises InputError when it is too
-    large.
-    """
+    """A server may send all content instead of a range. Raises InputError if it is too large."""
     limit, declared = MAX_WITHOUT_RANGES, response.headers.get("Content-Length", "")
     size, data = int(declared) if re.fullmatch(_NUMBER, declared) else 0, b""
     if size <= limit:
@@ -205,7 +202,7 @@ async def _get_from_s3(place: RemotePath, start: int, stop: int, version: str) -
 
 
 async def _call_s3(place: RemotePath, **wanted: str | None) -> Mapping[str, Any]:
-    """Request an object; _RepeatedError, because botocore repeats requests by itself."""
+    """Raises _RepeatedError, because botocore repeats requests by itself."""
     options = {name: value for name, value in wanted.items() if value}
     try:
         response: Mapping[str, Any] = await cast(Any, place.filesystem)._call_s3(

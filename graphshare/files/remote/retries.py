@@ -1,7 +1,7 @@
 """Limits on waiting for a server: every request ends, even if the server never answers.
 
-A server may be down, accept connections without answering, or send a byte now and then, so that
-bytes must also come at a pace.
+A server may be down, accept connections without answering, or send a byte now and then: bytes must
+also come at a pace.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _PIECE = 1 << 20
 
 
 async def read_paced(read: Callable[[int], Awaitable[bytes]], size: int) -> bytes:
-    """Return up to ``size`` bytes, fewer at the end. Raises TimeoutError when they come too slowly."""
+    """Return up to ``size`` bytes, fewer at the end. Raises TimeoutError if they come too slowly."""
     started, pieces, left = time.monotonic(), list[bytes](), size
-    # A limit of its own: after a chunk whose size is not a number aiohttp waits without one.
+    # After a chunk whose size is not a number aiohttp waits without a limit.
     while left > 0 and (piece := await asyncio.wait_for(read(min(left, _PIECE)), SILENCE)):
         pieces.append(piece)
         left -= len(piece)

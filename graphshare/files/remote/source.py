@@ -1,7 +1,7 @@
 """A file at a URL as a source of ranges, and as a whole.
 
 Headers are read without reading ahead, by one request of at most 4 KiB for each place, so that the
-index of a large file costs little. Files in archives, whose ranges are costly, are first copied.
+index of a large file costs little. Files in archives, whose ranges are costly, are copied first.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RemoteFile(ByteSource):
 
     @property
     def is_kept(self) -> bool:
-        """Return whether the first answer has all bytes, and a tag unique to this content."""
+        """Whether the first answer has all bytes, and a tag unique to this content."""
         return self._is_whole and self._version.startswith('"')
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -101,7 +101,7 @@ def _get_start(answer: Answer) -> int:
 
 
 class CopiedFile(ByteSource):
-    """A temporary copy of a file at a URL, with the identity of the original."""
+    """A temporary copy of a file at a URL, with the original's identity."""
 
     def __init__(self, place: RemotePath, file: BinaryIO, identity: Identity, size: int) -> None:
         self.name, self.identity, self.size = place.url, identity, size
@@ -140,9 +140,7 @@ def open_url(url: str, *, first: int = 0) -> ByteSource:
 
 
 def open_small_url(url: str, identity: Identity) -> ByteSource:
-    """Open a file at a URL that is read as a whole, by one request. The last one is kept, by its
-    tag.
-    """
+    """Open a file at a URL that one request reads whole. The last one is kept, by its tag."""
     for kept in _small:
         if (kept.name, kept.identity) == (url, identity):
             return kept
@@ -156,9 +154,7 @@ _small: list[RemoteFile] = []
 
 
 def read_url(url: str, limit: int) -> bytes:
-    """Return all bytes of the file at a URL. Raises InputError for one of more than ``limit``
-    bytes.
-    """
+    """Return all bytes of the file at a URL. Raises InputError for more than ``limit`` bytes."""
     with open_url(url, first=_PIECE) as source:
         if source.size > limit:
             message = f"has {format_bytes(source.size)}, and at most {format_bytes(limit)} are read"
@@ -167,9 +163,7 @@ def read_url(url: str, limit: int) -> bytes:
 
 
 class _FileSystemRanges:
-    """Ranges of a file system without conditional requests; versions come from the facts of the
-    file.
-    """
+    """Without conditional requests, versions come from the facts of the file."""
 
     def __init__(self, place: RemotePath) -> None:
         self._place = place

@@ -104,9 +104,7 @@ class Upload:
                 raise
 
     def remove(self) -> bool:
-        """Remove the object unless it replaced an older one; return whether the old state is
-        restored.
-        """
+        """Remove the object unless it replaced another; return whether the old state is restored."""
         if self.is_placed and not self.existed:
             # A plug-in; the caller reports that it is still there
             with contextlib.suppress(Exception):
@@ -123,9 +121,7 @@ class Uploads:
         self._uploads: list[Upload] = []
 
     def open(self, url: str, *, last: bool) -> StagedFile:
-        """Open a file whose content is written to ``url``. Raises OutputError when that is not
-        possible.
-        """
+        """Open a file whose content is written to ``url``. Raises OutputError."""
         refuse_read_only(url)
         upload = Upload(url, self._folder, last=last)
         self._uploads.append(upload)
