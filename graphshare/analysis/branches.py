@@ -72,7 +72,7 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
     all branches share (tied, or a shared input) is a head of each under one name.
 
     Raises:
-        RefusedError: a prefix has no head, or branches have different heads; all are listed.
+        RefusedError: a prefix has no head, or branches have different heads.
     """
     shared = _find_shared_heads(graph, prefixes)
     named = _sort_heads(graph, prefixes, shared)

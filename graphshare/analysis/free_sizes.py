@@ -114,8 +114,7 @@ def choose_symbols(
     ``inputs`` are the shapes of a model's inputs.
 
     Raises:
-        UsageError: both are wanted; an input is missing or has another number of axes; all are
-            listed.
+        UsageError: both are wanted; an input is missing or has another number of axes.
     """
     faults = []
     for name, shape in shapes.items():

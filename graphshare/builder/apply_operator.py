@@ -1,7 +1,4 @@
-"""Apply one operator: check its inputs and attributes, create the missing parameters, add the node.
-
-Everything is checked first, so a rejected application creates nothing.
-"""
+"""Apply one operator: check its inputs and attributes, create the missing parameters, add the node."""
 
 from __future__ import annotations
 
@@ -72,8 +69,7 @@ def apply(
 
     Raises:
         RefusedError: the operator is unknown, attributes or inputs do not fit it, shapes contradict
-            each other, or a name is taken; all faults of one kind are listed, and nothing is
-            created.
+            each other, or a name is taken; nothing is created.
     """
     scope = current_scope()
     check_reuse(operator, name, reuse)

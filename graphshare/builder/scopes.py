@@ -1,11 +1,7 @@
 """Name scopes, variable scopes, sharing blocks and naming policies, as nested context managers.
 
 The state is one frozen record in a context variable, so threads and tasks do not see each other's
-scopes.
-
-Operators and inputs are named by the name scope, parameters only by the variable scope, after the
-overrides of :func:`parameter_sharing`. A variable scope is a name scope, too, like Caffe2's
-``NameScope``.
+scopes. A variable scope is a name scope, too, like Caffe2's ``NameScope``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""``Session``: an authored graph, its parameters' values, and runs and training of any part of it.
-
-There is always a default session; ``with session:`` makes another one current.
-"""
+"""``Session``: an authored graph, its parameters' values, and runs and training of any part of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Load models, and the forms in which functions take a model, names and shapes.
 
-GRAPH is a path or URL, ``-`` for stdin, or the stem of a checkpoint: a pair of files as MXNet's
-``save_checkpoint`` names them, ``STEM-symbol.json`` and ``STEM-0007.params``.
+The stem of a checkpoint is a pair of files as MXNet's ``save_checkpoint`` names them,
+``STEM-symbol.json`` and ``STEM-0007.params``.
 """
 
 from __future__ import annotations

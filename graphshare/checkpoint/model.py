@@ -38,15 +38,14 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False, dict=True):
     ``parameter_file`` is the index of the parameters: names, shapes, dtypes and places of the
     bytes; None without any. ``where`` names the graph's file in messages, ``data`` are its bytes,
     ``stem`` is empty unless the model was loaded by its stem. A rewritten model has the ``rewrite``
-    from its ``sources`` (the models that were loaded), the ``report`` of the last rewrite if it has
-    one, and ``notes`` for its users. With ``needs_params`` the graph needs a different parameter
-    file from its source's. ``removed`` are the parts of its sources' files that belong to removed
-    nodes.
+    from its ``sources`` (the loaded models), the ``report`` of the last rewrite if it has one, and
+    ``notes`` for its users. With ``needs_params`` the graph needs a different parameter file from
+    its source's. ``removed`` are the parts of its sources' files that belong to removed nodes.
 
     A pickled or deep-copied model includes its graph and the arrays in memory; others stay in their
-    files. Such a model is refused (InputError) when one of these files is gone, or has another size
-    or time of change: every read of an array compares these, too, and a digest would take a read of
-    all parameters.
+    files. It is refused (InputError) when one of these files is gone, or has another size or time
+    of change: every read of an array compares these, too, and a digest would take a read of all
+    parameters.
     """
 
     graph: Graph

@@ -1,7 +1,4 @@
-"""Save a model, its map and arrays: resolve the paths of outputs, and write all of them or none.
-
-Everything is written beside its target and checked before the first file is put in place.
-"""
+"""Save a model, its map and arrays: resolve the paths of outputs, and write all of them or none."""
 
 from __future__ import annotations
 

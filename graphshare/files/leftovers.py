@@ -1,10 +1,10 @@
 """Names and locks of the temporary files beside an output; leftovers of killed runs are removed.
 
 A temporary file is ``.graphshare-<CRC-32 of the target's name>-<random>.tmp`` for the new content
-and ``.old`` for the old. The run that made it holds an advisory lock (flock) on the new content,
-even as the target; the system releases it when the run ends or is killed. A leftover is therefore a
-file whose lock is free; for ``.old``, the locks of every new content and of the target. Without
-lock support nothing is removed.
+and ``.old`` for the old. Its run holds an advisory lock (flock) on the new content, even as the
+target; the system releases it when the run ends or is killed. So a leftover is a file whose lock is
+free; for ``.old``, the locks of every new content and of the target. Without lock support nothing
+is removed.
 """
 
 from __future__ import annotations

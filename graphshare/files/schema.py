@@ -1,7 +1,6 @@
 """JSON Schemas of graphshare's files, and the faults of documents by their schemas.
 
-They are in ``schemas/``, beside the package in a checkout and inside it when installed. jsonschema
-is slow, and imported only after a faster check has failed.
+They are in ``schemas/``, beside the package in a checkout and inside it when installed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def load_schema(name: str) -> dict[str, Any]:
 
 def find_violations(document: Any, name: str) -> list[Fault]:
     """Return at most ``MAX_FAULTS`` faults of ``document`` by the schema ``name``."""
-    # Start-up: only a file with faults needs jsonschema
+    # Start-up: jsonschema is slow; only a file with faults needs it
     from jsonschema.validators import Draft202012Validator, extend
 
     # For JSON Schema 1.0 is an integer; MXNet refuses it, and so does the typed decode.

@@ -1,7 +1,7 @@
 """Run tasks on a Dask cluster, with the same results as in worker processes of this machine.
 
 The scheduler holds a window of tasks. Every worker is first compared with this machine. Dask
-repeats the task of a worker that disappears; a task that ends several workers counts as one that
+repeats tasks of a worker that disappears; a task that ends several workers counts as one that
 killed its worker.
 """
 

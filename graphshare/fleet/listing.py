@@ -1,8 +1,8 @@
 """List models that match patterns: graph files with their newest parameters, checkpoint folders.
 
-A pattern is a path, a stem, a folder or a glob (``*``, ``?``, ``[...]``, and ``**`` for any
-folders), on this machine or at a URL. Relative paths begin at a file's folder, or before the first
-wildcard. A folder is listed once.
+A pattern is a path, a stem, a folder or a glob (:mod:`graphshare.files.path_matches`), on this
+machine or at a URL. Relative paths begin at a file's folder, or before the first wildcard. A folder
+is listed once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def list_models(
     Checkpoint folders at URLs are found below a folder, not by a glob.
 
     Raises:
-        InputError: a pattern matches no model, or a URL cannot be listed; all of these are listed.
+        InputError: a pattern matches no model, or a URL cannot be listed.
     """
     sieve = sieve or Sieve()
     models: list[FleetModel] = []

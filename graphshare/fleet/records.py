@@ -102,9 +102,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome for one model, a line of the manifest.
 
     ``source``, ``size`` and the rest describe the graph, ``params`` its parameter file. ``code`` is
-    the exit code, ``seconds`` the duration, ``figures`` are numbers from the report and the run,
-    and ``report`` is the printed JSON. ``was_skipped`` marks an earlier result of an unchanged
-    model; it is not in the manifest.
+    the exit code, ``figures`` are numbers from the report and the run, and ``report`` is the
+    printed JSON. ``was_skipped`` marks an earlier result of an unchanged model; it is not in the
+    manifest.
     """
 
     source: str

@@ -32,10 +32,10 @@ class Template(msgspec.Struct, frozen=True):
 
     ``outputs`` pairs options with their contents: the graph, the parameters, the map, or a file
     with the model's name and this suffix; ``folder`` is a graph whose option names its folder.
-    ``subject`` says what replaces ``{}``. With ``takes_params``, ``--params`` gives the parameter
-    file. ``extra`` are words to add, and with ``has_report`` stdout is then JSON. With
-    ``has_exports`` some ONNX models have the stems of symbol files, so that the names of their maps
-    keep the suffix. ``kinds`` are the models that the command takes.
+    ``subject`` names the replacement of ``{}``. With ``takes_params``, ``--params`` gives the
+    parameter file. ``extra`` are words to add, and with ``has_report`` stdout is then JSON. With
+    ``has_exports`` some ONNX models have the stems of symbol files, so the names of their maps keep
+    the suffix. ``kinds`` are the models that the command takes.
     """
 
     words: tuple[str, ...]

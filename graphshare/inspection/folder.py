@@ -32,8 +32,8 @@ class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
 
     For a checkpoint folder, ``graph`` is the folder and ``parameters`` the number of tensors; there
     are no nodes. ``params`` is the parameter file of the newest of ``epochs``. ``parameters``
-    counts the parameters and auxiliary states, ``numbers`` their elements if the parameter file has
-    them all. ``remarks`` list misfits of graph and file.
+    counts parameters and auxiliary states, ``numbers`` their elements if the file has them all.
+    ``remarks`` list misfits of graph and file.
     """
 
     graph: str

@@ -35,14 +35,13 @@ class VariableRole(msgspec.Struct, frozen=True):
 class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` has each node once.
 
-    Weights in functions of an ONNX model come last in ``parameters``; they are not nodes of the
+    Weights in functions of an ONNX model come last in ``parameters``, although not nodes of the
     graph.
 
     ``nodes`` counts the format's own nodes (in ONNX no inputs and no initializers), ``ops`` the
-    operators by kind; ``implied`` are the variables without nodes that MXNet would add while
-    loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and
-    multiply-adds; None without any shape, or if the files contradict each other (see
-    ``contradiction``).
+    operators by kind; ``implied`` are variables without nodes that MXNet would add while loading,
+    auxiliary states in real files. ``shaped`` has shapes, parameter counts and multiply-adds; None
+    without any shape, or if the files contradict each other (see ``contradiction``).
     """
 
     generation: str

@@ -59,11 +59,10 @@ class AffineStep(Struct, frozen=True, eq=False):
 
     A linear operator has a ``core``: all that it does except the numbers of its ``kernel``, or
     without a kernel the number of its result. Output channels are along ``out_axis`` of the kernel,
-    and along ``axis`` of the output, counted from the last. An elementwise operator multiplies by
-    ``scale``, or divides by it, and adds ``shift``; both broadcast. A normalization has ``norm``
-    (gamma, beta, mean and variance) along ``norm_axis``. ``factor`` and ``shift_factor`` are
-    additional numbers, ``rank`` is the result's, if fixed. With ``is_reshape`` only the shape
-    changes; elements keep their order.
+    and along ``axis`` of the output, counted from the last. An elementwise operator multiplies or
+    divides by ``scale``, and adds ``shift``; both broadcast. A normalization has ``norm`` (gamma,
+    beta, mean and variance) along ``norm_axis``. ``factor`` and ``shift_factor`` are additional
+    numbers, ``rank`` is the result's, if fixed. With ``is_reshape`` elements keep their order.
     """
 
     source: int

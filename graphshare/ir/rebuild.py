@@ -1,8 +1,4 @@
-"""The one place that copies nodes: a transform states what changes, and edges follow.
-
-Captures follow, too: they are inputs of the node that owns the subgraph
-(:attr:`graphshare.ir.graph.Graph.captures`).
-"""
+"""The one place that copies nodes: a transform states what changes; edges and captures follow."""
 
 from __future__ import annotations
 

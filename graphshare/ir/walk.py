@@ -128,7 +128,6 @@ def order_by_references(
     """
     done: set[Key] = set()
     for root in roots:
-        # A chain of layers is deeper than Python's stack.
         path = {} if root in done else {root: iter(references(root))}
         while path:
             key, rest = next(reversed(path.items()))

@@ -1,7 +1,6 @@
 """Copies of a graph beside it, with their own parameters or shared ones.
 
-A copied node gets the branch's prefix before its name. All branches use one shared node: MXNet
-trains parameters as tied in this form only.
+A copied node gets the branch's prefix before its name. All branches use one shared node.
 """
 
 from __future__ import annotations

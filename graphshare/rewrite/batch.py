@@ -205,8 +205,8 @@ def batch(
 ) -> Rewrite:
     """Run ``graph`` once for the original (unless ``drop_original``) and a branch for each prefix.
 
-    ``inputs`` are the variables with a batch axis. ``outputs`` maps heads, by node and index, to
-    their batch axis; any other head has one value for all branches. Heads are grouped by branch.
+    ``inputs`` have a batch axis. ``outputs`` maps heads, by node and index, to their batch axis;
+    any other head has one value for all branches. Heads are grouped by branch.
 
     Raises:
         RefusedError: a prefix is unusable, names collide, or an operator behind a head implies
@@ -343,8 +343,7 @@ def _batch_name(node: Node) -> str:
 
 
 def _branch_name(entry: Entry) -> str:
-    """Return the operator's name for a branch's copy of an output, so that the output keeps its
-    name.
+    """Name the operator of a branch's copy of an output so that the output keeps its name.
 
     An operator with several outputs gets the output's own name.
     """

@@ -56,13 +56,13 @@ def extract_entries(
 ) -> Rewrite:
     """Extract the nodes that ``targets`` need, in file order, with ``targets`` as the heads.
 
-    ``cuts`` maps an output, as a node and an index, to the name of the variable that replaces it;
-    ``inputs``, to that variable if the caller knows its type. Other nodes keep their identity,
+    ``cuts`` maps an output, as a node and an index, to the name of the variable that replaces it,
+    and ``inputs`` to that variable if the caller knows its type. Other nodes keep their identity,
     unless a cut changes their inputs or takes a name that they store.
 
     Raises:
-        RefusedError: a cut lies on no path to a target, its name belongs to another node that
-            stays, or the format requires the unknown type of a cut output.
+        RefusedError: a cut lies on no path to a target, its name belongs to a remaining node, or
+            the format requires the unknown type of a cut output.
     """
     cuts = cuts or {}
     reached = _find_reached(targets, cuts) if cuts else {}

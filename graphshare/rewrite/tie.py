@@ -104,7 +104,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     variable's, then each tied one's in file order.
 
     Raises:
-        RefusedError: something other than a variable is to be tied.
+        RefusedError: a key is not a variable.
     """
     _check_plain((node for pair in ties.items() for node in pair), "tied")
     mutations = _count_mutations(graph, ties) if ties else {}
@@ -226,7 +226,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     branch of the rewrite, so that its record is written to a parameter file, too.
 
     Raises:
-        RefusedError: something other than a variable without inputs is to be untied.
+        RefusedError: one of them is not a variable without inputs.
     """
     _check_plain(variables, "untied")
     users: dict[Node, dict[Node, int]] = {node: {} for node in variables}

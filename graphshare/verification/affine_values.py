@@ -1,8 +1,8 @@
 """Affine values (constant factor times a value plus constant bias), and their distance in steps.
 
 Folding BatchNormalization takes a sum, a root, a quotient and a product, each rounded by at most
-half a step: together 1.75 times the precision, so 3.5 steps, because a step is half to one
-precision of a number. ``LIMIT`` allows two folds in a row.
+half a step: together 1.75 times the precision, or 3.5 steps: a step is half to one precision of a
+number. ``LIMIT`` allows two folds in a row.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class AffineValue(Struct, frozen=True, eq=False):
     """A ``factor`` times a linear operator, or times the value ``core`` itself, plus a ``bias``.
 
     ``axis`` is the channel axis, counted from the last; ``factor`` and ``bias`` then have one
-    number per channel, otherwise their shapes broadcast. ``bulk`` sums the magnitudes in the bias,
-    ``dtype`` is the constants' coarsest, ``name`` the constant added last. With ``is_itself`` the
-    value equals its core. ``rank`` is None if unknown.
+    number per channel, otherwise they broadcast. ``bulk`` sums magnitudes in the bias, ``dtype`` is
+    the constants' coarsest, ``name`` the last constant added. With ``is_itself`` the value equals
+    its core. ``rank`` is None if unknown.
     """
 
     core: Hashable
@@ -66,7 +66,7 @@ class AffineValue(Struct, frozen=True, eq=False):
         return self.core, kernel, self.axis, *arrays
 
     def change(self, core: Hashable, arrays: Sequence[Array], dtype: str, name: str) -> AffineValue:
-        """Return this value scaled and shifted. ``arrays``: scale, shift, and the shift's bulk."""
+        """Scale and shift this value. ``arrays``: scale, shift, and the shift's bulk."""
         scale, shift, bulk = arrays
         return msgspec.structs.replace(
             self,

@@ -1,4 +1,4 @@
-"""``verify`` for branches computed in one run: each is compared with a separate run.
+"""``verify`` for branches computed in one run.
 
 Inputs differ between branches, to reveal a branch that depends on its neighbours.
 """
@@ -54,12 +54,12 @@ def verify_batched(
     """Compare each branch of a batch with a run of the same graph on that branch's inputs alone.
 
     Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output.
-    ``notes`` list the decisions made so far.
+    ``notes`` list earlier decisions.
 
     Raises:
         RefusedError: shapes are missing, contradictory or unequal across branches, or a parameter
             is missing.
-        UnsupportedError: operators have no kernel, unless that is allowed; all are listed.
+        UnsupportedError: operators have no kernel, unless that is allowed.
     """
     labels = [label or "(original)" for label in batch.labels]
     misplaced = (*_find_misplaced_inputs(batch), *_find_misplaced_heads(batch))
@@ -178,7 +178,6 @@ class _Runs:
         return [join_rounds(rounds) for rounds in compared]
 
     def _plan_rounds(self, opened: Sequence[Sequence[Computation]]) -> Iterator[tuple[int, Round]]:
-        """Yield each branch, alone and in the batch, for each set of inputs."""
         for feeds in self._options.list_feeds(self._batch.graph):
             for number in range(self._options.inputs.rounds):
                 assigned = self._assign(opened[0][1:], number, feeds)

@@ -222,7 +222,7 @@ class BodyJudges:
         self.reports.clear()
 
     def judge(self, owners: Owners, pairs: Sequence[BodyPair], tolerate: Tolerate) -> None:
-        """Judge two operators' bodies once per walk: regions may share them."""
+        """Regions may share bodies: judge them once per walk."""
         if owners not in self._judges:
             self._judges[owners] = [
                 self._open_judge(*pair.models, pair.heads, {name: name for name in pair.feeds})

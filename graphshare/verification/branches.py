@@ -1,4 +1,4 @@
-"""``verify`` for branches with paired nodes: structure, parameters, values, training."""
+"""``verify`` for branches with paired nodes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOp
 
     Raises:
         RefusedError: names belong to no variable; shapes, values or parameters are missing.
-        UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
+        UnsupportedError: operators without a kernel, unless that is allowed.
     """
     notes: dict[str, None] = {}
     source = model.graph
@@ -247,7 +247,7 @@ class _Branch:
         return is_drawn and not isinstance(error, MemoryLimitError)
 
     def _plan_setups(self, feeds_of_set: Mapping[str, Array]) -> list[Setup]:
-        """Return feeds and shapes of reference and branch, once if they are equal."""
+        """Return feeds and shapes of reference and branch, once if equal."""
         feeds_by_name, shapes_by_name = self.twins.spread(feeds_of_set, self.options.shapes)
         variables = [a for a, _ in self.pairing.variables]
         setups = []

@@ -50,7 +50,6 @@ class BodyCoverage:
         return EMPTY
 
     def describe(self) -> Iterator[str]:
-        """Yield notes on Ifs with an uncomputed body, and the number computed."""
         for side, word in ((True, "then"), (False, "else")):
             names = [repr(name) for name, sides in self._taken.items() if sides == {side}]
             if names:

@@ -1,9 +1,9 @@
 """Try numbers far from those that reached an elementwise region.
 
 A Relu equals a Clip to 0 and 6 until a number above 6 reaches it. Elements are independent, so one
-run tries many numbers: near and beyond each constant and attribute, where a Clip or a comparison
-bends, between the integers where a Round changes, 0, and both signs of each magnitude. A model may
-never compute such numbers, so a departure is a note that does not change the verdict.
+run tries many numbers: near and beyond constants and attributes, where a Clip or a comparison
+bends, between integers where a Round changes, 0, and both signs of each magnitude. A model may
+never compute such numbers, so a departure is only a note.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def find_obstacles(
     """List reasons why nodes cannot be computed here.
 
     Raises:
-        UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
+        UnsupportedError: operators without a kernel, unless that is allowed.
         UsageError: a needed backend is not installed, unless that is allowed.
     """
     obstacles = [obstacle for graph, _ in parts if (obstacle := find_obstacle(graph))]

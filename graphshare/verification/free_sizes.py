@@ -41,13 +41,12 @@ _HINT = "nothing was written; leave these sizes fixed"
 class SizesProof(msgspec.Struct, frozen=True):
     """The result of a proof.
 
-    ``outputs`` and ``fixed`` count outputs that are equal at the file's and at fixed sizes; 0 if
-    not compared. ``batches`` are the compared batch sizes, ``sizes`` others computed without a
-    comparison; ``witnesses`` are models at other sizes with their verdicts. ``max_abs`` and
-    ``of_largest`` are a sample's largest difference from the original: absolute, and relative to
-    the output's largest number. ``optimized``: outputs at the file's sizes are equal bit for bit
-    even with onnxruntime's optimizations. ``tells_apart``: samples differ in outputs, so mixed-up
-    samples are noticed.
+    ``outputs`` and ``fixed`` count outputs equal at the file's and at fixed sizes; 0 if not
+    compared. ``batches`` are the compared batch sizes, ``sizes`` others that were only computed;
+    ``witnesses`` are models at other sizes with their verdicts. ``max_abs`` and ``of_largest`` are
+    a sample's largest difference from the original: absolute, and relative to the output's largest
+    number. ``optimized``: outputs at the file's sizes are equal bit for bit even with onnxruntime's
+    optimizations. ``tells_apart``: samples differ in outputs, so mixed-up samples are noticed.
     """
 
     outputs: int = 0
@@ -263,7 +262,6 @@ class _Trial:
         return values
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
-        """Return needed inputs with this size, each with its axis."""
         needed = {node.name for node in self.original.graph.variables()}
         return [(name, axis) for name, axis in symbol.places if name in needed]
 

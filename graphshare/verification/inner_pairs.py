@@ -55,8 +55,7 @@ def pair_readers(
     """Yield pairs of values that have read the same parameters last; ``sides`` are nodes in order.
 
     Parameters match by content or name, and have one reader. One operator may read parameters (a
-    convolution its weight and bias) that several read on the other side; the last of these has the
-    same value.
+    convolution its weight and bias) that several read on the other side; the last of these counts.
     """
     readers = [_find_readers(nodes) for nodes in sides]
     same = _match(readers, find_contents)

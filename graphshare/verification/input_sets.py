@@ -73,11 +73,11 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
     """Read a folder and its subfolders: ``.npz`` files are sets, a folder's other files are one.
 
     An ``.npy`` file is named after an input. ``input_K.pb`` is the value of the input that it
-    names, or of the K-th input: a tensor, a sequence or an optional value, as the model declares.
+    names, or of the K-th: a tensor, a sequence or an optional value, as the model declares.
 
     Raises:
         InputError: files cannot be read, do not fit the inputs, give an input twice, or are
-            missing; all are listed.
+            missing.
     """
     reader = _SetReader(graph)
     places = list_folders(folder) if is_folder(folder) else []
@@ -168,7 +168,7 @@ def _list(folder: str) -> list[str]:
 def _find_misfits(
     graph: Graph, declared: Declared, name: str, value: Any, where: str
 ) -> Iterator[Fault]:
-    """Check that the graph has the value, with this dtype and shape."""
+    """The graph must have the value, with this dtype and shape."""
     known = list(declared) or [node.name for node in graph.variables()]
     if name not in known:
         yield Fault(

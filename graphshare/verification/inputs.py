@@ -1,8 +1,8 @@
 """The inputs for both sides of a proof: the user's choices, and the sets drawn accordingly.
 
 Open sizes are drawn with one sample and with two: some faults show only in a batch. Inputs of one
-type differ in at least one set, so that an exchange is detected. Sizes fixed by either side are
-fixed for both, and integers suit both.
+type differ in at least one set, so that an exchange is detected. Sizes fixed by either side hold
+for both, and integers suit both.
 """
 
 from __future__ import annotations
@@ -255,7 +255,6 @@ class Drawer:
             ] = None
 
     def _draw_apart(self, setup: Setup) -> Iterator[Draw]:
-        """Yield sets that separate inputs equal in all sets so far."""
         for turn in range(_MORE):
             seed = self._find_seed(setup, turn)
             if seed is not None:

@@ -254,7 +254,6 @@ class ModelComparison:
         self._structure = Stage("structure", "skipped", summary, changes)
 
     def _set_exact(self, report: RegionReport | None) -> None:
-        """Record exact equality by identities."""
         if report is not None:
             self._is_exact, self._structure = True, exact_stage(report)
             self._regions = self._regions or [report]

@@ -57,10 +57,10 @@ def allow_noise(
 ) -> tuple[tuple[Values, ...], list[str]]:
     """Allow outputs to differ as much as a model differs from itself; return comparisons and notes.
 
-    A rewrite, or a new session, may make a backend sum in a different order. ``inputs`` and
-    ``outputs`` are both models', by round; rounds of further engines follow and stay unchanged.
-    ``open_moved`` opens a side's model with other weights that round to the same values, if its
-    dtype has rounded them.
+    A rewrite, or a new session, may change a backend's order of sums. ``inputs`` and ``outputs``
+    are both models', by round; rounds of further engines follow and stay unchanged. ``open_moved``
+    opens a side's model with other weights that round to the same values, if its dtype has rounded
+    them.
     """
     allowed, notes = list(rounds), list[str]()
     for number, own in enumerate(outputs):

@@ -34,10 +34,10 @@ _DTYPE = re.compile(
 def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
     """Check a model with ONNX's checker and shape inference; ``nodes`` are the graph's operators.
 
-    ``folder`` has its external data, if any: the checker expects the model beside it.
+    ``folder`` has external data, if any: the checker expects the model beside it.
 
     Raises:
-        RefusedError: an ONNX operator does not support a dtype; the node behind it is named.
+        RefusedError: an ONNX operator does not support a dtype; its node is named.
         BugError: the checker finds another fault.
     """
     try:

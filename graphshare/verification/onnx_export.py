@@ -1,4 +1,4 @@
-"""Prove a model that is being exported: run it where it is staged, before it is put in place.
+"""Prove an exported model where it is staged, before it is put in place.
 
 At each size every output must match the graph's in the executor; a siamese network's branches must
 be equal bit for bit in onnxruntime.
@@ -73,7 +73,6 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
     @property
     def outputs(self) -> tuple[OutputComparison, ...]:
-        """The outputs of the model at each size."""
         return self.model.outputs
 
     @property
@@ -86,7 +85,6 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> str:
-        """The result in one line."""
         outputs = self.outputs
         if not self:
             wrong = [output.reference for output in outputs if not output.comparison]
@@ -155,7 +153,7 @@ def prove_export(
     ``encode`` returns the file of the graph, or of a graph with other outputs, and the folder of
     its external data. ``parts`` have the shapes to run at, and the model's names of variables and
     outputs; the feeds of ``options`` fit the first part. Other inputs are drawn with the seed;
-    labels and states are zeros. If all outputs are right, branches of a siamese network are
+    labels and states are zeros. If all outputs are right, a siamese network's branches are
     compared; otherwise the first different inner value is searched for.
 
     Raises:
@@ -282,10 +280,10 @@ def judge_by_inputs(
 
     Two programs round differently, so nearly equal scores may swap places: indices change by whole
     numbers, and different boxes are suppressed. So the inputs of such an operator must match the
-    graph's within the tolerance, and from the model's inputs the graph's operator must compute the
-    model's outputs. Everything after it follows.
+    graph's within the tolerance, and the graph's operator must compute the model's outputs from the
+    model's inputs. Everything after it follows.
 
-    Returns ``values`` if there is no such operator, or if the new comparison fails, too.
+    Returns ``values`` if there is no such operator, or if this comparison fails, too.
     """
     part = ready.part
     ordering = [node for node in part.nodes if canonical(node.op) in _ORDERING]

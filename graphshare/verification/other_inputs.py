@@ -226,7 +226,6 @@ class Trial(Struct, frozen=True, eq=False):
     def _choose_draws(
         self, nodes: Iterable[Node], *, is_same: bool, is_like: bool
     ) -> list[DrawValues]:
-        """Return draws that may show a difference in a region with these nodes."""
         draws: list[DrawValues] = []
         # A Relu hides all negative numbers; opposite signs pass it.
         operators = {node.op for node in chain(*self.cone.sides)}
@@ -272,7 +271,7 @@ class Trial(Struct, frozen=True, eq=False):
     def open_sides(
         self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values
     ) -> list[Side]:
-        """Open both sides for such values. Raises InputError if a backend rejects one."""
+        """Raises InputError if a backend rejects such values."""
         return [
             Side(part.open(_cast_values(values, own, like)), own, like)
             for part, own, like in zip(parts, places, self.inputs, strict=True)

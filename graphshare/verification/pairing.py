@@ -38,10 +38,9 @@ _NAMED = 6
 
 
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
-    """Find a grouped graph's branches: by ``map_file``, ``prefixes``, or the names of its outputs.
+    """Find a grouped graph's branches: by ``map_file``, ``prefixes``, or output names.
 
-    Output names show branches by prefixes or other parts, or as towers of one block that share
-    names.
+    Output names differ by prefixes or other parts, or towers of one block share them.
 
     Raises:
         InputError: the map cannot be read or belongs to another graph.
@@ -191,8 +190,8 @@ def pair_models(
     ``names`` maps left names to right ones.
 
     Raises:
-        RefusedError: the numbers of outputs or inputs differ and names do not pair them; a model
-            lacks a target, or has several of its name.
+        RefusedError: unequal numbers of outputs or inputs have no paired names; a model lacks a
+            target, or has several of its name.
     """
     notes: list[str] = []
     missing: dict[str, list[str]] = {}

@@ -84,9 +84,8 @@ def compare_record(
     in their output: another program sums in a different order.
 
     Raises:
-        RefusedError: shapes do not fit, values are missing, or names belong to no variable; all of
-            a kind are listed.
-        UnsupportedError: operators have no kernel; all are listed.
+        RefusedError: shapes do not fit, values are missing, or names belong to no variable.
+        UnsupportedError: operators have no kernel.
     """
     own = options.tolerance
     if record.sets and tolerance is None:

@@ -1,8 +1,8 @@
 """Find the smallest parts of two models that show a difference, and write them for a bug report.
 
 The first departing region is reduced. Both sides start from the original's values, and end at one
-value. Values equal on both sides become new starts. If the last operators do the same, their
-operands are compared instead.
+value. Equal values become new starts. If the last operators do the same, their operands are
+compared instead.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Parts(Struct, frozen=True, eq=False):
         return [name for name in self.values if name in shared]
 
     def start_at(self, a: Entry, b: Entry, value: Array, dtype: str) -> Parts:
-        """Start both sides at ``a`` on the left and ``b`` on the right, as one value."""
+        """Start both sides at ``a`` and ``b``, left and right, as one value."""
         name = unique_names([*self.values, output_name(a)])[-1]
         starts = {**self.starts[0], get_place(a): name}, {**self.starts[1], get_place(b): name}
         return Parts(
@@ -288,7 +288,7 @@ def _has_page(folder: str) -> bool:
 def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOptions) -> Report:
     """Compare two models, write the smallest parts that show their first difference, and report.
 
-    The written files must reproduce the difference.
+    The written files must reproduce it.
 
     Raises:
         RefusedError: no region departs on equal inputs, or the difference does not show in separate

@@ -56,8 +56,8 @@ class Region(msgspec.Struct, frozen=True):
     number; both are None if weights decide. ``tolerance`` is the allowed ``of_largest``. ``reason``
     says why nothing was compared, ``place`` names the body around the region. ``hidden`` describes
     differences that equal values do not show; ``switches`` are Ifs with at most one compared body.
-    ``steps`` is the distance of deciding weights, for every input; ``unlike`` describes weights too
-    far apart. ``note`` says where sides diverge on values far from those on which they agree. With
+    ``steps`` is the distance of deciding weights, for every input; ``unlike`` describes those too
+    far apart. ``note`` says where sides diverge far from the values on which they agree. With
     ``one_step`` a few quantized numbers are one step apart.
     """
 

@@ -5,9 +5,9 @@ an *end*: both values get one fresh term, a *cut*, and count as one value downst
 an end has the operators that compute it, back to its *sources*, whose terms both sides have. Ends
 with equal cones are one region.
 
-Both sides compute a region's ends from the left values of its sources, so that a difference is
-reported where it arises. If all are equal bit for bit, so are the outputs for these inputs; the
-regions' tolerances do not bound the outputs'.
+Both sides compute a region's ends from the left values of its sources: a difference is reported
+where it arises. If all are equal bit for bit, so are the outputs for these inputs; the regions'
+tolerances do not bound the outputs'.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class RegionPlan(msgspec.Struct, eq=False):
     def trace(
         self, side: int, targets: Iterable[Entry], known: Container[int]
     ) -> tuple[dict[Place, int], list[Node]]:
-        """Return places of ``known`` terms that lead to ``targets``, and nodes in between."""
+        """Return places of ``known`` terms that lead to ``targets``, and nodes between."""
         touched: dict[Place, int] = {}
         nodes: dict[Node, None] = {}
         pending = [entry.node for entry in targets]

@@ -2,8 +2,7 @@
 
 A plan is a guess from names and types, and a run may contradict it: a name stands for a different
 value, a value is not an array, or a dtype or rank becomes known. The walk records this and follows
-a new plan, until a plan reveals nothing new. Judgements stay for regions that start from the same
-values.
+new plans until one reveals nothing new. Judgements stay for regions with the same starting values.
 
 A side computes from its own values at the ends of earlier regions, and again from the other's, so
 departures do not depend on the models' order.
@@ -246,7 +245,6 @@ class RegionWalk:
         return self._judged.get(get_places(cone.ends[0]))
 
     def _list_kept(self, plan: RegionPlan) -> Iterator[tuple[tuple[Place, Place], Judgement]]:
-        """Yield judgements of regions that start from the same values in a new plan."""
         for cone in plan.cones:
             start = _describe_start(plan, cone)
             for key in map(get_places, cone.ends):

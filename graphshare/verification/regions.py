@@ -1,4 +1,4 @@
-"""Judge two models region by region: both sides of a region compute from either model's values.
+"""Judge two models region by region.
 
 Exact parts are not compared. A walk (:mod:`.region_walk`) compares the regions of the rest
 (:mod:`.region_plan`).
@@ -79,7 +79,6 @@ class Judge:
         self.departures: Sequence[Departure] = ()
 
     def find_exact(self) -> RegionReport | None:
-        """Report two models if every operator is exact, else return None."""
         if self._plan is None:
             self._plan = self._planner.make_plan()
             # Facts need type inference and a run of the constants; terms may be enough.
@@ -214,7 +213,7 @@ class Judge:
         on other inputs, the values were not meant to be equal. If they agree only on the drawn
         inputs, something such as a Relu hides the difference; if they disagree, it reaches further:
         in both cases the region departs. Values equal by chance, such as an Abs of positive
-        numbers, cause further wrong pairs after them, joined likewise.
+        numbers, cause further wrong pairs, joined likewise.
         """
         known = self._planner.changes
         pairs = {cone: set(own) for cone, own in cones.items()}

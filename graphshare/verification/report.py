@@ -66,10 +66,9 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     """The comparison of one branch with the reference; ``rounds`` has the values of each run.
 
     Each engine has its own rounds; ``engines`` compares all with the first. ``tolerance`` is the
-    rule for comparing values, or None. ``regions`` has, for each run of two models that are not one
-    graph, the exact operators and the judged regions; with ``is_exact`` all operators are exact,
-    for every input. With ``is_record`` the reference is a record, and inner outputs count as much
-    as outputs.
+    rule for comparing values, or None. ``regions`` has, for each run of two different graphs, the
+    exact operators and the judged regions; with ``is_exact`` all operators are exact, for every
+    input. With ``is_record`` the reference is a record, and inner outputs count as much as outputs.
     """
 
     reference: str
@@ -165,7 +164,6 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """The result in one line."""
         outcome = self.outcome
         if outcome == "equal":
             return self._describe_equality()

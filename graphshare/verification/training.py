@@ -37,9 +37,9 @@ class TrainedPair(msgspec.Struct, frozen=True):
     """A parameter or state of the reference and its counterpart.
 
     ``fate`` is ``tied`` (one node), ``drifts`` (different inputs separate them), ``stays`` (copied,
-    but not separated by this step) or ``frozen`` (copied, both with a learning rate of 0).
-    ``changed`` is the reference's largest change in the step on different inputs; ``equal_inputs``
-    and ``different_inputs`` are the largest differences of the two after these steps.
+    but not separated by this step) or ``frozen`` (copied, with a learning rate of 0). ``changed``
+    is the reference's largest change on different inputs; ``equal_inputs`` and ``different_inputs``
+    are the pair's largest differences after these steps.
     """
 
     reference: str
@@ -107,7 +107,7 @@ def train_branches(
 
     Separate inputs are fed or seeded. If all data is shared, the second branch gets different
     labels, or copies would look like ties. ``draws`` are the first sets of inputs: one for both
-    branches, or one with the sizes of each.
+    branches, or one with each's sizes.
     """
 
     def complete(draw: Draw) -> list[tuple[Mapping[Node, Array], Inference]]:

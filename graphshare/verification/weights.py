@@ -1,7 +1,7 @@
 """Decide regions by their weights, for every input: both sides are one expression up to rounding.
 
-Multiplications by and additions of constants are combined, in float64, into one linear operator
-with kernel and bias, or into one scale and shift per element. Two such values count as one if their
+Products with constants and added constants are combined, in float64, into one linear operator with
+kernel and bias, or into one scale and shift per element. Two such values count as one if their
 numbers are at most ``LIMIT`` steps apart; equal operators that read them then have the same term on
 both sides. No weight hides behind its bias: each is compared in steps of its own size, and a bias
 in steps of the largest number added to it (:mod:`.affine_values`).
@@ -187,7 +187,6 @@ class Weigher:
         return table.number("input", (name, "float")) if dtype in FLOATS else terms.of(entry)
 
     def list_constants(self, cone: Cone) -> Iterator[Constant]:
-        """Yield the float constants that either side reads."""
         for side, nodes in enumerate(cone.sides):
             entries = chain(*(node.inputs for node in nodes))
             yield from filter(None, (self.find_constant(side, entry) for entry in entries))

@@ -55,7 +55,7 @@ def compare_bits(
     Raises:
         DisprovedError: an output has different bits in the copy, or the copy cannot be computed.
         MemoryLimitError: the computation would exceed a chosen limit.
-        InputError: a file of the model has changed meanwhile, so nothing can be concluded.
+        InputError: a file of the model has changed meanwhile.
     """
     try:
         source = open_computation(model, whole=True)
@@ -103,9 +103,8 @@ def prove_folding(
 ) -> Checkpoint:
     """Return a folded model with its proof, or with a note on why there is none.
 
-    Weights prove it for every input; values are compared as well if the model states input types.
-    New weights have ``dtypes``. Raises DisprovedError, and MemoryLimitError if the proof would
-    exceed a chosen limit.
+    Weights prove it for every input; values are compared, too, if the model states input types. New
+    weights have ``dtypes``. Raises DisprovedError, and MemoryLimitError for a chosen limit.
     """
     weighed = None
     try:

@@ -3,7 +3,6 @@
 An object appears whole or not at all: object stores show it after its last part, with their
 protocol's checksums; elsewhere it gets a temporary name and is moved. Several objects are not
 atomic: parameters come first, then the map, and last the graph, because readers open it first.
-After a failure, earlier objects that replaced nothing are removed.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ class Uploads:
             upload.file.close()
 
     def place(self) -> None:
-        """Write all objects, the graph last. Raises OutputError."""
+        """Write all objects. Raises OutputError."""
         for upload in sorted(self._uploads, key=lambda upload: upload.last):
             if not upload.is_placed:
                 upload.place()

@@ -48,8 +48,8 @@ def fold_group(
     """Return the weight and bias of all layers of a group after folding their BatchNorms.
 
     Raises:
-        KernelError: an array is missing or does not fit, the result overflows, or the layers would
-            need different weights; the message is the end of a sentence about each BatchNorm.
+        KernelError: an array is missing or does not fit, the result overflows, or layers would need
+            different weights; the message ends a sentence about each BatchNorm.
     """
     first = fold_pair(group[0], params, records)
     for other in group[1:]:

@@ -30,9 +30,9 @@ def resolve_names(
 
     Names in the result, with prefixes, come before names in the graphs' own files. OUT names an
     output, or a node that has one (in an ONNX model by the node's own name, too); operators come
-    before variables. IN names an input of every graph that has it; the graph of OUT itself counts
-    only if no other graph has such an input. A name in a file never means an input that a pair
-    already names by its name in the result.
+    before variables. IN names an input of every graph that has it, of OUT's own graph only if no
+    other has one. A name in a file never means an input that a pair already names by its name in
+    the result.
     """
     if not pairs:
         return {}, []

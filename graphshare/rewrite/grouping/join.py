@@ -70,8 +70,8 @@ def join(
     """Return one graph with the nodes and heads of all ``parts``, in order.
 
     ``connect`` maps a variable to the output that replaces it; connected heads are dropped.
-    ``ties`` maps a variable to one of an earlier part that it becomes. The result has the source
-    and attributes of the first part.
+    ``ties`` maps a variable to one of an earlier part that it becomes. Source and attributes are
+    the first part's.
 
     Raises:
         RefusedError: names collide, connections form a cycle, or no head is left.

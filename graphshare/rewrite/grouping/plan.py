@@ -62,15 +62,15 @@ def plan_group(
     """Return one graph of the nodes and heads of all ``members``.
 
     ``connect`` has pairs of an output and the input that it feeds, named as in the result (with
-    prefixes) or as in their files; every other member with such an input loses it. ``share_inputs``
+    prefixes) or in their files; every other member with such an input loses it. ``share_inputs``
     are patterns of inputs and labels, by their own names, that all members use together. Any other
-    name that two members share is a collision: an error; or the later member gets a prefix from its
-    file's name; or byte-equal parameters become one node. ``as_input`` and ``as_parameter`` name
-    variables as their own files do.
+    shared name is a collision: an error; or the later member gets a prefix from its file's name; or
+    byte-equal parameters become one node. ``as_input`` and ``as_parameter`` name variables as their
+    own files do.
 
     Raises:
         RefusedError: members do not fit together, names are unknown or ambiguous, an input is fed
-            twice, or names collide; all faults found before the graphs are joined are listed.
+            twice, or names collide.
     """
     if len({id(member.graph) for member in members}) < max(2, len(members)):
         message = "a group takes at least two graphs, each of them once"

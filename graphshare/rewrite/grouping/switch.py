@@ -63,7 +63,7 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
 
     Inputs of one name become one input, outputs of one name one output. Other outputs are paired by
     position and get the first graph's names. Parameters of equal dtype, shape and bytes become one
-    initializer, even under different names. If different parameters have one name, the second gets
+    initializer, even under different names. Of different parameters with one name, the second gets
     a number.
 
     Raises:

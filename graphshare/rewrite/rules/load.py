@@ -60,7 +60,7 @@ def read_rules(data: bytes, *, where: str) -> Ruleset:
     """Return the rules in ``data``, a file called ``where``; TOML if that ends in ``.toml``.
 
     Raises:
-        InputError: the rules have faults; all are listed.
+        InputError: the rules have faults.
     """
     document = (
         read_toml(data, where=where) if where.lower().endswith(".toml") else _read_json(data, where)

@@ -1,8 +1,8 @@
 """The rules of every sharing system as one model, from options or from a file.
 
 A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` turns old names
-into new ones, and :mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules in a file
-come before rules given as options. Where two match one name, the later one wins.
+into new ones, and :mod:`graphshare.rewrite.rules.plan` applies them to a graph. A file's rules come
+before options. Where two match one name, the later one wins.
 """
 
 from __future__ import annotations

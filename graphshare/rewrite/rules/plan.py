@@ -143,8 +143,7 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
 
     Raises:
         RefusedError: rules form a cycle, an option matches nothing, a reuse policy forbids the
-            effect of a rule, or a new name is also the name of a node that is not a parameter; all
-            are listed.
+            effect of a rule, or a node that is not a parameter has the new name.
     """
     implied = {variable.name for variable in list_implied_variables(graph)}
     # An alias may lead to an implied state: refuse_implied names it, so its name counts as known.

@@ -2,11 +2,11 @@
 
 A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``): a rule
 for ``fc`` does not match ``fc_auto_0``. The deepest component with a rule decides. The rule's
-target is resolved in turn; then the rest of the scope is appended and not resolved again. A block
-of overrides begins at some scope: both sides of a rule lie under it, and only parameters there are
-affected. The later of two rules for one scope wins.
+target is resolved in turn; then the rest of the scope is appended unresolved. A block of overrides
+begins at some scope: both sides of a rule lie under it, and only parameters there are affected. The
+later of two rules for one scope wins.
 
-Rules files and the builder's context managers share this module, so it uses text only, no graphs.
+Rules files and the builder's context managers share this module: it uses text only, no graphs.
 """
 
 from __future__ import annotations
