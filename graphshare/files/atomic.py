@@ -1,12 +1,9 @@
 """Write several files as one: all of them appear complete, or none does.
 
-Each output is written to a temporary file beside its target. ``commit`` brings all to the disk,
-then puts them in place one by one; after a failure the old files are put back. Recovery covers
-errors, full disks and signals that become exceptions, but not a power cut between two renames.
-
-URLs are uploaded after all local files are in place (:mod:`graphshare.files.remote.upload`). An
-output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written
-directly, and flushed before any file is put in place.
+docs/how-it-works.md describes the steps. Recovery covers errors, full disks and signals that become
+exceptions, but not a power cut between two renames. URLs are uploaded after all local files are in
+place (:mod:`graphshare.files.remote.upload`); pipes and devices are written directly, and flushed
+before.
 """
 
 from __future__ import annotations

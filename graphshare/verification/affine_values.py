@@ -1,8 +1,7 @@
 """Affine values (constant factor times a value plus constant bias), and their distance in steps.
 
-Folding BatchNormalization takes a sum, a root, a quotient and a product, each rounded by at most
-half a step: together 1.75 times the precision, or 3.5 steps: a step is half to one precision of a
-number. ``LIMIT`` allows two folds in a row.
+``LIMIT`` allows two folds of BatchNormalization in a row: docs/still-the-same.md counts their
+steps.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Try numbers far from those that reached an elementwise region.
 
 A Relu equals a Clip to 0 and 6 until a number above 6 reaches it. Elements are independent, so one
-run tries many numbers: near and beyond constants and attributes, where a Clip or a comparison
-bends, between integers where a Round changes, 0, and both signs of each magnitude. A model may
-never compute such numbers, so a departure is only a note.
+run tries many numbers: around those at which operators bend or round, and both signs of each
+magnitude. A model may never compute such numbers, so a departure is only a note.
 """
 
 from __future__ import annotations

@@ -280,7 +280,7 @@ class _Trial:
         return DisprovedError(Fault(message, where=self.source.where, hint=_HINT))
 
     def _prove_fixed(self, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> bool:
-        """Return whether outputs are equal even with optimizations."""
+        """Whether outputs are equal even with optimizations."""
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Without optimizations: some need fixed sizes, and change the order of sums.

@@ -61,7 +61,7 @@ class ExportReport(Report, frozen=True, kw_only=True):
     """The proof of an export: ``model`` against the graph at each size, and its ``branches``.
 
     ``runtime`` is onnxruntime's version. ``by_inputs`` are operators that sort scores, judged on
-    the model's own scores because rounding may reorder nearly equal ones.
+    the model's own (:func:`judge_by_inputs`).
     """
 
     model: BranchReport
@@ -278,10 +278,9 @@ def judge_by_inputs(
 ) -> tuple[Values, list[str]]:
     """Compare again with the model's inputs for ordering operators; describe these, too.
 
-    Two programs round differently, so nearly equal scores may swap places: indices change by whole
-    numbers, and different boxes are suppressed. So the inputs of such an operator must match the
-    graph's within the tolerance, and the graph's operator must compute the model's outputs from the
-    model's inputs. Everything after it follows.
+    Rounding may swap nearly equal scores: rows move, and boxes suppress others. So the inputs of
+    such an operator must match the graph's within the tolerance, and the graph's operator must
+    compute the model's outputs from the model's inputs. Everything after it follows.
 
     Returns ``values`` if there is no such operator, or if this comparison fails, too.
     """

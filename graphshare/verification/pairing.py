@@ -190,8 +190,8 @@ def pair_models(
     ``names`` maps left names to right ones.
 
     Raises:
-        RefusedError: unequal numbers of outputs or inputs have no paired names; a model lacks a
-            target, or has several of its name.
+        RefusedError: the numbers of outputs or inputs differ and names do not pair them; a model
+            lacks a target, or has several of its name.
     """
     notes: list[str] = []
     missing: dict[str, list[str]] = {}

@@ -2,8 +2,7 @@
 
 A sum near the middle of two steps may go to either. That affects at most one number in a thousand
 (measured: one in 100,000 for a product, one in 1,000 for a Softmax); a changed scale, zero point or
-weight affects many. It is allowed if both sides read the same integers; other integer weights are
-compared in steps of their scale.
+weight affects many. docs/still-the-same.md says when it is allowed.
 """
 
 from __future__ import annotations

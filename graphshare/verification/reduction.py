@@ -1,8 +1,7 @@
 """Find the smallest parts of two models that show a difference, and write them for a bug report.
 
-The first departing region is reduced. Both sides start from the original's values, and end at one
-value. Equal values become new starts. If the last operators do the same, their operands are
-compared instead.
+Both sides start from the original's values, and end at one value; docs/how-it-works.md has the
+steps.
 """
 
 from __future__ import annotations

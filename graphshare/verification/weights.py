@@ -2,9 +2,9 @@
 
 Products with constants and added constants are combined, in float64, into one linear operator with
 kernel and bias, or into one scale and shift per element. Two such values count as one if their
-numbers are at most ``LIMIT`` steps apart; equal operators that read them then have the same term on
-both sides. No weight hides behind its bias: each is compared in steps of its own size, and a bias
-in steps of the largest number added to it (:mod:`.affine_values`).
+numbers are at most ``LIMIT`` steps (:mod:`.affine_values`) apart; equal operators that read them
+then have the same term on both sides. No weight hides behind its bias: each is compared in steps of
+its own size. docs/still-the-same.md has the operators.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Weigher:
     def find_constant(
         self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES
     ) -> Constant | None:
-        """Return a constant of some dtypes (by default floats) that a side reads, else None."""
+        """By default ``dtypes`` are floats."""
         place, terms = get_place(entry), self._plan.terms[side]
         if place not in terms.terms or place in self._fed:
             return None

@@ -1,8 +1,4 @@
-"""Open fsspec's file system for a URL, and explain its failures. Only this module imports fsspec.
-
-The extra ``remote`` installs fsspec and the packages for ``http`` and ``s3``, the user those for
-other protocols.
-"""
+"""Open fsspec's file system for a URL, and explain its failures. Only this module imports fsspec."""
 
 from __future__ import annotations
 

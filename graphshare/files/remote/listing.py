@@ -1,6 +1,6 @@
 """Tell files from folders at URLs, and list the files below a folder.
 
-A web server's page of a directory is a folder; links to elsewhere do not count.
+A web server's page of a directory is a folder.
 """
 
 from __future__ import annotations

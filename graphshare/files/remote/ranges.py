@@ -1,7 +1,7 @@
 """Requests for ranges of bytes that fail if the content has changed since the first one.
 
-HTTP and S3 get ``If-Match`` with the first answer's entity tag. Servers may ignore this condition,
-so each answer's tag is compared, too; for other file systems, size and time.
+Servers may ignore ``If-Match``, so each answer's entity tag is compared, too; for other file
+systems, size and time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Limits on waiting for a server: every request ends, even if the server never answers.
 
-A server may be down, accept connections without answering, or send a byte now and then: bytes must
-also come at a pace.
+A server may send a byte now and then: bytes must also come at a pace. docs/urls.md has the limits.
 """
 
 from __future__ import annotations

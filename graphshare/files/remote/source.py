@@ -1,7 +1,7 @@
 """A file at a URL as a source of ranges, and as a whole.
 
-Headers are read without reading ahead, by one request of at most 4 KiB for each place: the index of
-a large file costs little. Files in archives, whose ranges are costly, are copied first.
+Each place in headers gets one request of at most 4 KiB: the index of a large file costs little.
+Files in archives, whose ranges are costly, are copied first.
 """
 
 from __future__ import annotations

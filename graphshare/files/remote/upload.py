@@ -1,8 +1,8 @@
 """Outputs at URLs: written to local temporary files, then put in place one object after the other.
 
-An object appears whole or not at all: object stores show it after its last part, with their
-protocol's checksums; elsewhere it gets a temporary name and is moved. Several objects are not
-atomic: parameters come first, then the map, and last the graph, because readers open it first.
+docs/urls.md has the guarantees. An object appears whole or not at all: object stores show it after
+its last part, elsewhere it gets a temporary name and is moved. Readers open the graph first, so it
+comes last.
 """
 
 from __future__ import annotations

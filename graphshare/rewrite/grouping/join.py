@@ -43,7 +43,7 @@ class Member(msgspec.Struct, frozen=True, eq=False):
     alignment: str = ""
 
     def name(self, node: Node) -> str:
-        """Return the name of ``node`` in the result; unnamed nodes stay unnamed."""
+        """Unnamed nodes stay unnamed."""
         return self.prefix + node.name if node.name else ""
 
 
@@ -56,7 +56,6 @@ class Collision(msgspec.Struct, frozen=True):
     what: str = ""
 
     def describe(self, parts: Sequence[Member]) -> str:
-        """Return a sentence with the labels of both parts."""
         first, second = parts[self.first].label, parts[self.second].label
         return f"{self.what or repr(self.name)} is in both {first} and {second}"
 

@@ -345,7 +345,6 @@ class Chooser:
         self._patterns.reverse()
 
     def step(self, name: str, kinds: Collection[Only] | None = None) -> NameStep | None:
-        """Return the step of the last rule for ``name``; None if no rule matches it."""
         best, chosen = -1, None
         for number, rule in reversed(self._literals.get(name, ())):
             if kinds is None or applies_to(rule, kinds):
