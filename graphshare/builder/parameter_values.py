@@ -184,9 +184,7 @@ class TrainingState:
     ) -> Backpropagation:
         """Run ``plan`` forward and backward, with a gradient for each variable of ``wrt``.
 
-        Raises:
-            RefusedError: ``targets`` do not need a variable of ``wrt``, an operator has no
-                gradient, or shapes do not fit.
+        Raises RefusedError as :meth:`graphshare.builder.session.Session.gradients`.
         """
         nodes = self._resolve_wrt(plan, fed, wrt)
         unused = [
@@ -252,9 +250,7 @@ class TrainingState:
     ) -> None:
         """Apply ``gradients``, or (once) the last pass's gradients with its auxiliary states.
 
-        Raises:
-            RefusedError: there are no gradients, some do not belong to parameters, or do not fit;
-                then nothing has changed.
+        Raises RefusedError as :meth:`graphshare.builder.session.Session.update`.
         """
         applied = self.gradients if gradients is None else self._convert(gradients)
         if not applied:

@@ -73,9 +73,7 @@ def plan_parameter(
 ) -> ParameterPlan:
     """Resolve and check a parameter without creating it; ``absolute`` means a whole name.
 
-    Raises:
-        RefusedError: it exists and must not, or does not and must; it is shared with a different
-            shape or settings.
+    Raises RefusedError as :func:`variable`.
     """
     path = request.local if absolute else scope.variables + request.local
     name = path if absolute else scope.parameter_name(path)

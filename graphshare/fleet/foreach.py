@@ -147,11 +147,7 @@ def foreach(
 
     ``run`` and ``prepare`` are module-level functions, so that worker processes can import them.
 
-    Raises:
-        InputError: a pattern matches no model, or the manifest cannot be read.
-        RefusedError: two models would be written to one place, one in place of an input, or one
-            outside of the outputs' folder.
-        UsageError: the command does not name the model, or options contradict each other.
+    Raises as :func:`graphshare.foreach`.
     """
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)

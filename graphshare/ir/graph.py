@@ -1,8 +1,6 @@
 """The graph: frozen nodes compared by identity, object references as edges, images in a rewrite.
 
-A name identifies nothing: two variables may share one. Two consumers share a parameter when their
-entries hold the same node. A transform changes nothing in place and returns new nodes in a
-:class:`Rewrite`.
+A name identifies nothing: two variables may share one (docs/how-it-works.md).
 
 The garbage collector does not track these Structs: a frozen graph has no cycles, and a million
 tracked nodes would slow it.

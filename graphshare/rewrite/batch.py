@@ -61,9 +61,8 @@ def plan_batch(
     Every branch gets its own inputs and labels, all of one shape, except those that
     ``share_inputs`` match. ``batch_axes`` maps inputs to a batch axis that is not 0.
 
-    Raises:
-        RefusedError: names collide, a variable's role is unknown, or operators mix the samples of a
-            batch, unless ``force`` makes notes of these.
+    Raises RefusedError as :func:`graphshare.duplicate`, unless ``force`` makes notes of operators
+    that mix the samples of a batch.
     """
     if find_batch(graph) is not None:
         hint = "make all branches at once, from the original"

@@ -30,8 +30,7 @@ def plan_rename(
 
     ``only`` limits the rename to kinds of nodes, ``keep`` protects the names of inputs or outputs.
 
-    Raises:
-        RefusedError: nothing would change, a node would lose its whole name, or names collide.
+    Raises RefusedError as :func:`graphshare.rename`.
     """
     kept = _list_kept(graph, keep, held)
 

@@ -49,9 +49,7 @@ def plan_share(
     Of parameters with one new name, the one that has it already stays with its record in
     ``params``, else the first in file order.
 
-    Raises:
-        RefusedError: nothing would change; the rules do not fit the graph; parameters of different
-            kinds, shapes or types would be one.
+    Raises RefusedError as :func:`graphshare.share`.
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     plan = plan_sharing(graph, ruleset, roles)

@@ -33,8 +33,7 @@ def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
     """Return the parts of needed operators: the first computes the first of ``names``, the last the
     rest.
 
-    Raises:
-        RefusedError: a name is not in the graph, or a part would have no operator.
+    Raises RefusedError as :func:`graphshare.split`.
     """
     parts: dict[Node, int] = {}
     faults = []

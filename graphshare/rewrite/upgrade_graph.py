@@ -74,9 +74,7 @@ def upgrade_graph(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
     Unreachable nodes and graph attributes other than MXNet's own are dropped. ``keep_amp_cast``
     keeps the casts that ``Symbol.save`` removes by default.
 
-    Raises:
-        RefusedError: MXNet would not load the file, or an operator is not known well enough to
-            tell.
+    Raises RefusedError as :func:`graphshare.upgrade`.
     """
     drafts = _make_drafts(graph)
     order = list(drafts.values())

@@ -1,7 +1,4 @@
-"""The flow of every proof: run both sides on the same inputs, and compare.
-
-Branches, models, records and batches differ only in their sides and the paired values.
-"""
+"""The flow of every proof: run both sides on the same inputs, and compare."""
 
 from __future__ import annotations
 

@@ -96,8 +96,7 @@ def judge_witness(path: str, report: Report) -> str:
 def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> int:
     """Compare a model with fixed sizes, bit for bit, with the free one; count the outputs.
 
-    Raises:
-        DisprovedError: a value differs, or the model cannot be computed.
+    Raises DisprovedError as :func:`prove_sizes`.
     """
     names = [output_name(head) for head in free.graph.heads]
     changed: list[str] = []

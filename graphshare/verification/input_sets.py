@@ -158,7 +158,6 @@ class _SetReader:
 
 
 def _list(folder: str) -> list[str]:
-    """Shorter names come first, so that numbers are in order."""
     return [
         join(folder, name)
         for name in sorted(list_names(folder), key=lambda name: (len(name), name))

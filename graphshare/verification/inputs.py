@@ -1,8 +1,7 @@
 """The inputs for both sides of a proof: the user's choices, and the sets drawn accordingly.
 
-Open sizes are drawn with one sample and with two: some faults show only in a batch. Inputs of one
-type differ in at least one set, so that an exchange is detected. Sizes fixed by either side hold
-for both, and integers suit both.
+Inputs of one type differ in at least one set, so that an exchange is detected. Sizes fixed by
+either side hold for both, and integers suit both.
 """
 
 from __future__ import annotations
@@ -243,7 +242,7 @@ class Drawer:
         return Draw(self.share(values), outputs, setup.branch, seed), bool(assigned.sized)
 
     def _draw_batch(self, setup: Setup) -> Iterator[Draw]:
-        """Yield a set with two samples, unless neither side can compute it."""
+        """Yield a set with two samples, unless neither side can compute it: some faults need two."""
         try:
             yield self._draw(setup, 1, _BATCH)[0]
         except MemoryLimitError:

@@ -1,7 +1,6 @@
 """Prove an exported model where it is staged, before it is put in place.
 
-At each size every output must match the graph's in the executor; a siamese network's branches must
-be equal bit for bit in onnxruntime.
+A siamese network's branches must be equal bit for bit in onnxruntime.
 """
 
 from __future__ import annotations
@@ -156,9 +155,7 @@ def prove_export(
     labels and states are zeros. If all outputs are right, a siamese network's branches are
     compared; otherwise the first different inner value is searched for.
 
-    Raises:
-        RefusedError: ONNX's checker rejects a dtype.
-        BugError: ONNX's checker rejects the model.
+    Raises as :func:`graphshare.verification.onnx_checker.check_model`.
     """
     rounds: list[Values] = []
     by_inputs: dict[str, None] = {}

@@ -432,7 +432,6 @@ class Planner:
             plan.right.terms[two] = cut if dtype is None else table.number("as", cut, dtype)
 
     def _divide(self, plan: RegionPlan, ends: Iterable[Pair]) -> None:
-        """Plan a region for each end; ends with the same operators share one."""
         for entries, terms, side in zip(plan.entries, plan.terms, self.sides, strict=True):
             for entry in chain(*map(visible_outputs, side.nodes)):
                 # Values with one term are equal.

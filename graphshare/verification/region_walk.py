@@ -1,11 +1,8 @@
 """Walk over the regions of two models, computing both sides of each from either model's values.
 
-A plan is a guess from names and types, and a run may contradict it: a name stands for a different
-value, a value is not an array, or a dtype or rank becomes known. The walk records this and follows
-new plans until one reveals nothing new. Judgements stay for regions with the same starting values.
-
-A side computes from its own values at the ends of earlier regions, and again from the other's, so
-departures do not depend on the models' order.
+So departures do not depend on the models' order. A plan is a guess from names and types, and a run
+may contradict it: a name stands for a different value, a value is not an array, or a dtype or rank
+becomes known. The walk records this and follows new plans until one reveals nothing new.
 """
 
 from __future__ import annotations
@@ -146,7 +143,6 @@ class RegionWalk:
         self._weighed: dict[tuple[Place, Place], Weighing] = {}
 
     def run(self) -> None:
-        """Judge all regions, with new plans until one holds to its end."""
         known = self._planner.changes
         while True:
             plan = self._planner.make_plan()

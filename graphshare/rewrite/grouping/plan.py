@@ -68,9 +68,7 @@ def plan_group(
     byte-equal parameters become one node. ``as_input`` and ``as_parameter`` name variables as their
     own files do.
 
-    Raises:
-        RefusedError: members do not fit together, names are unknown or ambiguous, an input is fed
-            twice, or names collide.
+    Raises RefusedError as :func:`graphshare.group`.
     """
     if len({id(member.graph) for member in members}) < max(2, len(members)):
         message = "a group takes at least two graphs, each of them once"

@@ -1,4 +1,4 @@
-"""Rules files: JSON, or TOML where Python can read it. Every fault names its place in the file.
+"""Rules files: JSON, or TOML where Python can read it.
 
 See also ``schemas/rules.schema.json``. TOML needs Python 3.11 or the package ``tomli``.
 """
