@@ -1,7 +1,4 @@
-"""Naming policies: how each system names unnamed operators, repeated names, and parameters.
-
-:class:`graphshare.builder.var.Registry` has the taken names.
-"""
+"""Naming policies: how each system names unnamed operators, repeated names, and parameters."""
 
 from __future__ import annotations
 

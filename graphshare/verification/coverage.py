@@ -26,7 +26,7 @@ class BodyCoverage:
     def look(self, computation: Computation, values: Mapping[Node, Array]) -> Mapping[str, bool]:
         """Compute the condition of each If, by name.
 
-        In a separate run, because extra outputs change a model's last bits.
+        In a separate run: extra outputs change a model's last bits.
         """
         graph = computation.graph
         find_switch = find_format(graph).bodies.find_switch

@@ -97,7 +97,7 @@ class _Runs(msgspec.Struct, frozen=True, eq=False):
     outputs: Sequence[tuple[Any, Any]]
 
     def list_computed(self) -> list[Draw]:
-        """Return sets that both models compute."""
+        """Both models compute these sets."""
         return [
             draw for draw, own in zip(self.draws, self.outputs, strict=True) if not has_refused(own)
         ]

@@ -177,7 +177,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The stages of each branch and the verdict, as the command prints them."""
+        """The stages and the verdict, as the command prints them."""
         return "\n".join("".join(text for _, text in line) for line in format_report(self))
 
     def __str__(self) -> str:

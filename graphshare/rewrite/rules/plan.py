@@ -54,8 +54,7 @@ def plan_names(
 ) -> Plan:
     """Return new names for matched ``nodes``. Parameters move with aliases and overrides.
 
-    Each stored name of an output is matched separately. Names in ``kept`` stay. The transform finds
-    collisions.
+    Each stored name of an output is matched separately. Names in ``kept`` stay.
 
     Raises:
         RefusedError: rules form a cycle, or an option matches nothing.
