@@ -57,7 +57,7 @@ class _Running:
         self.tasks[slot.submit(task)] = slot, task, time.monotonic()
 
     def list_ready(self, seconds: float | None) -> list[Connection[Task, Result | None]]:
-        """``seconds`` of None wait any time."""
+        """None waits any time."""
         ready = wait(list(self.tasks), seconds)
         # wait() has an order of its own.
         return [connection for connection in self.tasks if connection in ready]

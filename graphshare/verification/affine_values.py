@@ -150,7 +150,7 @@ def read_norm(
 def join_change(
     before: AffineValue | None, source: int, change: ScaleShift, rank: int | None
 ) -> AffineValue:
-    """Apply a change to the affine value ``before``, or to the value with number ``source``."""
+    """Apply a change to ``before``, or to the value with number ``source``."""
     dtype, name = _find_coarsest(change.constants), change.name
     if before is not None and before.axis is not None:
         channels = _split_change(before, before.axis, change)
@@ -225,7 +225,7 @@ class _Numbers(Struct, frozen=True, eq=False):
     start: tuple[int, ...] = ()
 
     def describe_place(self, index: Sequence[int]) -> str:
-        """Describe the place of a block's element in all numbers; empty for a single number."""
+        """Describe a block element's place in all numbers; empty for a single one."""
         if not index:
             return ""
         start = self.start or [0] * len(index)

@@ -260,7 +260,7 @@ class Drawer:
                 yield self._draw(setup, seed)[0]
 
     def _find_seed(self, setup: Setup, turn: int) -> int | None:
-        """Return a seed offset with which such inputs differ, or None."""
+        """Find a seed offset that separates inputs equal in all sets so far, or None."""
         alike = self._list_alike(self._drawn, setup.feeds)
         if not alike:
             return None

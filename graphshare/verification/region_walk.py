@@ -1,6 +1,6 @@
 """Walk over the regions of two models, computing both sides of each from either model's values.
 
-So departures do not depend on the models' order. A plan is a guess from names and types, and a run
+Departures do not depend on the models' order. A plan is a guess from names and types, and a run
 may contradict it: a name stands for a different value, a value is not an array, or a dtype or rank
 becomes known. The walk records this and follows new plans until one reveals nothing new.
 """

@@ -33,7 +33,7 @@ class TrainedPair(msgspec.Struct, frozen=True):
     """A parameter or state of the reference and its counterpart.
 
     ``fate`` is ``tied`` (one node), ``drifts`` (different inputs separate them), ``stays`` (copied,
-    but not separated by this step) or ``frozen`` (copied, with a learning rate of 0). ``changed``
+    but not separated by this step) or ``frozen`` (copied, both with a learning rate of 0). ``changed``
     is the reference's largest change on different inputs; ``equal_inputs`` and ``different_inputs``
     are the pair's largest differences after these steps.
     """
