@@ -9,9 +9,11 @@ block, the order wins in which data passes through more blocks by number.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import combinations
+from functools import reduce
+from itertools import chain, combinations
+from operator import or_
 
 import msgspec
 
@@ -23,7 +25,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.inference import infer
 from graphshare.text.format import format_names, format_shape
-from graphshare.text.names import join_key, split_key
+from graphshare.text.names import join_key
 
 Sizes = tuple[int | None, ...]
 Kind = tuple[tuple[str, Sizes | None], ...]
@@ -43,22 +45,26 @@ class _Layer(msgspec.Struct, frozen=True, eq=False):
         )
 
     def fits(self, kind: Kind) -> bool:
-        pairs = [
-            (own, shape or ())
-            for (_, own), (_, shape) in zip(self.kind, kind, strict=False)
-            if own is not None
-        ]
-        sizes = [
-            (a, b)
-            for own, shape in pairs
-            for a, b in zip((len(own), *own), (len(shape), *shape), strict=False)
-        ]
-        return [name for name, _ in self.kind] == [name for name, _ in kind] and all(
-            a in (None, b) for a, b in sizes
+        """Whether the attributes are the same, and no known size differs."""
+        own = self.kind
+        if [name for name, _ in own] != [name for name, _ in kind]:
+            return False
+        return all(
+            _may_equal(shape, other) for (_, shape), (_, other) in zip(own, kind, strict=True)
         )
 
     def describe(self) -> str:
         return ", ".join(f"{attribute} {format_shape(shape)}" for attribute, shape in self.kind)
+
+
+def _may_equal(shape: Sizes | None, other: Sizes | None) -> bool:
+    """Whether a shape whose sizes or rank may be unknown (None) can be the shape ``other``."""
+    if shape is None:
+        return True
+    sizes = other or ()
+    if len(shape) != len(sizes):
+        return False
+    return all(a in (None, b) for a, b in zip(shape, sizes, strict=True))
 
 
 def name_for_graph(graph: Graph, file: ParameterFile, plan: Plan) -> Plan:
@@ -67,13 +73,13 @@ def name_for_graph(graph: Graph, file: ParameterFile, plan: Plan) -> Plan:
     Raises RefusedError as :func:`match_blocks`.
     """
     auxiliary = {node.name for node in auxiliary_variables(reachable(graph))}
-    names = {record.key or "": split_key(record.key or "")[1] for record in file.records}
+    names = {record.full_name: record.name for record in file.records}
     if not {node.name for node in graph.variables()}.issuperset(names.values()):
         names = match_blocks(graph, file, {})
     keys = {
         old: join_key("aux" if name in auxiliary else "arg", name) for old, name in names.items()
     }
-    return [(record, keys[record.key or ""]) for record, _ in plan]
+    return [(record, keys[record.full_name]) for record, _ in plan]
 
 
 def name_for_blocks(graph: Graph, file: ParameterFile, plan: Plan, blocks: str) -> Plan:
@@ -84,7 +90,7 @@ def name_for_blocks(graph: Graph, file: ParameterFile, plan: Plan, blocks: str) 
         RefusedError: as :func:`match_blocks`, or the names in the plan are not the graph's
             parameters.
     """
-    records = {split_key(record.key or "")[1]: record for record, _ in plan}
+    records = {record.name: record for record, _ in plan}
     known = {name: record.shape for name, record in records.items() if record.shape is not None}
     keys = match_blocks(graph, read_index(blocks), known)
     faults = [
@@ -106,11 +112,9 @@ def name_for_blocks(graph: Graph, file: ParameterFile, plan: Plan, blocks: str) 
 def _read_layers(blocks: ParameterFile) -> dict[str, _Layer]:
     layers: dict[str, _Layer] = {}
     for record in blocks.records:
-        layer, _, attribute = (record.key or "").rpartition(".")
-        layers.setdefault(layer, _Layer(layer, {})).parameters[attribute] = (
-            record.key or "",
-            record.shape,
-        )
+        name, _, attribute = record.full_name.rpartition(".")
+        layer = layers.setdefault(name, _Layer(name, {}))
+        layer.parameters[attribute] = (record.full_name, record.shape)
     return layers
 
 
@@ -122,33 +126,29 @@ def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]
     """
     if not blocks.named:
         raise RefusedError(Fault("has arrays without names", where=blocks.path))
-    left = _read_layers(blocks)
+    left = [*_read_layers(blocks).values()]
+    attributes = set(chain.from_iterable(layer.parameters for layer in left))
     nodes = reachable(graph)
-    right = _list_layers(
-        nodes,
-        graph,
-        known,
-        {attribute for layer in left.values() for attribute in layer.parameters},
-    )
-    kinds = _assign_kinds([*left.values()], right)
+    right = _list_layers(nodes, graph, known, attributes)
+    kinds = _assign_kinds(left, right)
     flow = _Flow(nodes, right)
-    pairings = [
-        _pair_in_order(left.values(), order, kinds) for order in (right, _sort_numbers(right))
-    ]
-    scores = list(map(flow.rate, pairings))
-    winners = [
-        pairs for score, pairs in zip(scores, pairings, strict=True) if score == max(scores) >= 0
-    ]
-    unsure = [
-        layer.name for layer in left.values() if len({pairs[layer] for pairs in winners}) != 1
-    ]
+    winners: list[dict[_Layer, _Layer]] = []
+    best = 0
+    for order in (right, _sort_numbers(right)):
+        pairs = _pair_in_order(left, order, kinds)
+        score = flow.rate(pairs)
+        if score > best:
+            winners, best = [pairs], score
+        elif score == best:
+            winners.append(pairs)
+    unsure = [layer.name for layer in left if len({pairs[layer] for pairs in winners}) != 1]
     if unsure:
         hint = "the net's own code knows: load_parameters, then export"
         message = f"blocks of equal shapes cannot be told apart: {format_names(unsure, 6)}"
         raise RefusedError(Fault(message, where=blocks.path, hint=hint))
     return {
         key: winners[0][layer].parameters[own][0]
-        for layer in left.values()
+        for layer in left
         for own, (key, _) in layer.parameters.items()
     }
 
@@ -157,10 +157,10 @@ def _pair_in_order(
     blocks: Iterable[_Layer], layers: Sequence[_Layer], kinds: Mapping[_Layer, Kind]
 ) -> dict[_Layer, _Layer]:
     """Pair each layer of the blocks with the graph's next layer of its kind."""
-    rest = {
-        kind: iter([layer for layer in layers if kinds[layer] == kind]) for kind in kinds.values()
-    }
-    return {block: next(rest[block.kind]) for block in blocks}
+    waiting: dict[Kind, deque[_Layer]] = {}
+    for layer in layers:
+        waiting.setdefault(kinds[layer], deque()).append(layer)
+    return {block: waiting[block.kind].popleft() for block in blocks}
 
 
 def _list_layers(
@@ -168,21 +168,18 @@ def _list_layers(
 ) -> list[_Layer]:
     """Group the variables whose names end in one of ``attributes`` by the rest of the name."""
     variables = [node for node in nodes if node.is_variable]
-    shapes = infer(
-        graph, {node: known[node.name] for node in variables if node.name in known}, None
-    ).shapes
+    known_shapes = {node: known[node.name] for node in variables if node.name in known}
+    shapes = infer(graph, known_shapes, None).shapes
     layers: dict[str, _Layer] = {}
     for node in variables:
-        endings = [
-            each for each in attributes if node.name == each or node.name.endswith(f"_{each}")
-        ]
-        if endings:
-            attribute = max(endings, key=len)
-            layer = node.name[: -len(attribute)].removesuffix("_")
-            layers.setdefault(layer, _Layer(layer, {})).parameters[attribute] = (
-                node.name,
-                shapes[node][0],
-            )
+        # With a separator before the name, the whole name is an ending, too.
+        endings = [each for each in attributes if f"_{node.name}".endswith(f"_{each}")]
+        if not endings:
+            continue
+        attribute = max(endings, key=len)
+        name = node.name[: -len(attribute)].removesuffix("_")
+        layer = layers.setdefault(name, _Layer(name, {}))
+        layer.parameters[attribute] = (node.name, shapes[node][0])
     return list(layers.values())
 
 
@@ -193,15 +190,19 @@ def _assign_kinds(left: Sequence[_Layer], right: Sequence[_Layer]) -> dict[_Laye
     """
     rest = Counter(layer.kind for layer in left)
     kinds: dict[_Layer, Kind] = {}
-    stuck = False
-    while not stuck:
-        stuck = True
-        for layer in right:
-            fitting = [kind for kind in +rest if layer not in kinds and layer.fits(kind)]
+    pending = list(right)
+    while True:
+        for layer in pending:
+            fitting = [kind for kind in +rest if layer.fits(kind)]
             if len(fitting) == 1:
-                kinds[layer], stuck = fitting[0], False
+                kinds[layer] = fitting[0]
                 rest[fitting[0]] -= 1
-    unlike = [("the graph", layer) for layer in right if layer not in kinds]
+        unassigned = [layer for layer in pending if layer not in kinds]
+        if len(unassigned) == len(pending):
+            break
+        # Kinds were used up, so that fewer may fit the layers that had several.
+        pending = unassigned
+    unlike = [("the graph", layer) for layer in pending]
     unlike += [("the blocks", layer) for layer in left if rest[layer.kind]]
     if unlike:
         texts = [
@@ -218,11 +219,12 @@ def _sort_numbers(layers: Sequence[_Layer]) -> list[_Layer]:
     for layer in layers:
         forms.setdefault(_NUMBER.sub("#", layer.name), []).append(layer)
     for same in forms.values():
-        same.sort(
-            key=lambda layer: [int(number[:18]) for number in _NUMBER.findall(layer.name)],
-            reverse=True,
-        )
+        same.sort(key=_list_numbers, reverse=True)
     return [forms[_NUMBER.sub("#", layer.name)].pop() for layer in layers]
+
+
+def _list_numbers(layer: _Layer) -> list[int]:
+    return [int(number[:18]) for number in _NUMBER.findall(layer.name)]
 
 
 class _Flow:
@@ -235,17 +237,14 @@ class _Flow:
         self._bit = {layer: 1 << i for i, layer in enumerate(layers)}
         self._before = dict.fromkeys(self._bit.values(), 0)
         behind: dict[Node, int] = {}  # the layers whose parameters a value depends on
+        own = {node: bits[node.name] for node in nodes if node.is_variable and node.name in bits}
         for node in nodes:
-            own = [
-                bits[entry.node.name]
-                for entry in node.inputs
-                if entry.node.is_variable and entry.node.name in bits
-            ]
-            behind[node] = bits.get(node.name, 0) if node.is_variable else 0
-            for entry in node.inputs:
-                behind[node] |= behind[entry.node]
-            for bit in own:
-                self._before[bit] |= behind[node] & ~bit
+            inputs = [entry.node for entry in node.inputs]
+            passed = reduce(or_, map(behind.__getitem__, inputs), own.get(node, 0))
+            behind[node] = passed
+            for source in inputs:
+                if source in own:
+                    self._before[own[source]] |= passed & ~own[source]
 
     def rate(self, pairs: Mapping[_Layer, _Layer]) -> int:
         """Count pairs of blocks that follow each other in numeric order; -1 if a pair goes
@@ -254,10 +253,12 @@ class _Flow:
         paths = [(block.name.split("."), self._bit[layer]) for block, layer in pairs.items()]
         score = 0
         for (one, m), (other, n) in combinations(paths, 2):
-            x, y = next(((x, y) for x, y in zip(one, other, strict=False) if x != y), ("", ""))
-            if x.isdecimal() and y.isdecimal():
-                first, second = (m, n) if int(x[:18]) < int(y[:18]) else (n, m)
-                if self._before[first] & second:
-                    return -1
-                score += bool(self._before[second] & first)
+            parts = zip(one, other, strict=False)
+            x, y = next((pair for pair in parts if pair[0] != pair[1]), ("", ""))
+            if not (x.isdecimal() and y.isdecimal()):
+                continue
+            first, second = (m, n) if int(x[:18]) < int(y[:18]) else (n, m)
+            if self._before[first] & second:
+                return -1
+            score += bool(self._before[second] & first)
         return score

@@ -8,6 +8,7 @@ from importlib import import_module
 
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import Names, StrPath, as_names
+from graphshare.files.paths import as_paths
 from graphshare.fleet.foreach import FleetOptions, FleetRun
 from graphshare.fleet.foreach import foreach as run_fleet
 
@@ -51,7 +52,6 @@ def foreach(
         RefusedError: two models would be written to one place, or one in place of an input.
         UsageError: the command or the options are invalid.
     """
-    names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
     settings = FleetOptions(
         out=os.fspath(out or ""), jobs=jobs, scheduler=scheduler, shared_filesystem=shared_filesystem,
         manifest=os.fspath(manifest or ""), retry=retry, force=force, exclude=as_names(exclude),
@@ -59,7 +59,7 @@ def foreach(
     )  # fmt: skip
     line = import_module(_COMMANDS)
     return run_fleet(
-        [os.fspath(name) for name in names],
+        as_paths(patterns),
         line.make_template(command),
         line.run_captured,
         settings,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 
 from graphshare.arguments import Positive
-from graphshare.files.paths import StrPath
+from graphshare.files.paths import StrPath, as_paths
 from graphshare.formats.images.images import Images, open_image_files
 from graphshare.formats.images.settings import make_settings
 
@@ -39,21 +38,23 @@ def open_images(
         InputError: files that are missing, damaged or no images; all are listed.
         RefusedError: Pillow is not installed (the extra ``images``), or the images give different sizes.
     """
+    if isinstance(crop, int):
+        crop = (crop, crop)
     options = {
-        "resize": resize if resize is None or isinstance(resize, int) else tuple(resize),
-        "crop": (crop, crop) if isinstance(crop, int) else None if crop is None else tuple(crop),
-        "mean": _as_numbers(mean),
-        "std": _as_numbers(std),
+        "resize": resize if isinstance(resize, int) else _as_tuple(resize),
+        "crop": _as_tuple(crop),
+        "mean": _as_tuple(mean),
+        "std": _as_tuple(std),
         "scale": scale,
         "color": color,
         "layout": layout,
         "interpolation": interpolation,
     }
-    files = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return open_image_files([os.fspath(path) for path in files], make_settings(preset, options))
+    return open_image_files(as_paths(paths), make_settings(preset, options))
 
 
-def _as_numbers(value: float | Sequence[float] | None) -> tuple[float, ...] | None:
+def _as_tuple(value: float | Sequence[float] | None) -> tuple[float, ...] | None:
+    """Return one number or several as a tuple; None stays None."""
     if value is None:
         return None
     return (value,) if isinstance(value, (int, float)) else tuple(value)

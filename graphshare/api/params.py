@@ -236,7 +236,7 @@ def _select_records(file: ParameterFile, select: Names, leave_out: Names) -> lis
 
 def _describe_array(record: Record, equal: dict[str, str]) -> ArrayDetails:
     size = record.data_size + sum(part.size for part in record.parts)
-    twin = equal.get(record.key or "") if record.tied_to is None else None
+    twin = equal.get(record.full_name) if record.tied_to is None else None
     return ArrayDetails(record.key, record.shape, record.dtype, record.storage, record.layout, record.data_offset, size,
                       record.tied_to, twin)  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,9 @@ from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.errors import Fault, UsageError, locate_refusals
+from graphshare.files.paths import as_paths
 from graphshare.formats.model_format import Operation, require
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.onnx import Tensor
 from graphshare.resources import resource_limits
 from graphshare.rewrite.fix_sizes import fix_sizes
@@ -98,24 +98,16 @@ def reshape(
         DisprovedError: onnxruntime computes different outputs, or none.
     """
     source = as_checkpoint(model)
-    paths = [witness] if isinstance(witness, (str, os.PathLike)) else witness
-    witnesses = [os.fspath(path) for path in paths]
+    witnesses = as_paths(witness)
     require(source.graph, Operation.RESHAPE, where=source.where)
     with resource_limits(max_memory, time_limit):
         with locate_refusals(source):
             symbols, numbers = _choose_sizes(source, shapes or {}, dynamic_batch, fix_batch)
-            if witnesses and (not symbols or not verify):
-                message = "`witness` is compared with free sizes, and " + (
-                    "none is free" if verify else "`verify=False` compares nothing"
-                )
-                raise UsageError(Fault(message, hint="leave it out"))
+            if witnesses:
+                _check_witness(symbols, verify)
             if fold and not numbers:
-                raise UsageError(
-                    Fault(
-                        "`fold` folds what fixed sizes decide, and none gets fixed",
-                        hint="leave it out",
-                    )
-                )
+                message = "`fold` folds what fixed sizes decide, and none gets fixed"
+                raise UsageError(Fault(message, hint="leave it out"))
             stages, rewrite = _change_sizes(source, symbols, numbers)
         folded = 0
         if fold:
@@ -133,19 +125,29 @@ def reshape(
             proof = _prove(source, stages, rewrite, witnesses, options, tolerance)
     result = stages[-1]
     notes = [*notes_on(source.parameter_file, source.graph), *result.notes]
-    changed: Sequence[Node] = ()
+    changed: tuple[str, ...] = ()
     if rewrite is not None:
-        changed = rewrite.changed
+        changed = tuple(node.details.label or node.name for node in rewrite.changed)
         notes += rewrite.notes
         if proof is not None and not proof.tells_apart:
             notes.append(
                 "all drawn samples have the same outputs, so only the operators show that no sample depends on others"
             )
     inputs, outputs = list_shapes(result.graph)
-    report = Reshaping(
-        inputs, outputs, tuple(node.details.label or node.name for node in changed), proof, folded
-    )
+    report = Reshaping(inputs, outputs, changed, proof, folded)
     return msgspec.structs.replace(result, report=report, notes=tuple(notes))
+
+
+def _check_witness(symbols: Sequence[Symbol], verify: bool) -> None:
+    """Raise UsageError if nothing would be compared with a witness."""
+    if not verify:
+        reason = "`verify=False` compares nothing"
+    elif not symbols:
+        reason = "none is free"
+    else:
+        return
+    message = f"`witness` is compared with free sizes, and {reason}"
+    raise UsageError(Fault(message, hint="leave it out"))
 
 
 def _choose_sizes(
@@ -172,15 +174,18 @@ def _choose_sizes(
     }
     if fix_batch is not None:
         wanted |= dict.fromkeys(find_batch_places(inputs, axes), fix_batch)
-    numbers = {
-        (name, axis): size for (name, axis), size in wanted.items() if inputs[name][axis] != size
-    }
-    moved: dict[tuple[int, int, bool], list[tuple[str, int]]] = {}
-    for (name, axis), size in numbers.items():
-        if isinstance(own := inputs[name][axis], int):
-            moved.setdefault((own, size, axis == axes[name]), []).append((name, axis))
-    for (_, _, is_batch), places in moved.items():
-        symbols.append(join_places(BATCH if is_batch else "{}.{}".format(*places[0]), places))
+    numbers: dict[tuple[str, int], int] = {}
+    refixed: dict[tuple[int, int, bool], list[tuple[str, int]]] = {}
+    for (name, axis), size in wanted.items():
+        own = inputs[name][axis]
+        if own == size:
+            continue
+        numbers[name, axis] = size
+        if isinstance(own, int):
+            refixed.setdefault((own, size, axis == axes[name]), []).append((name, axis))
+    for (_, _, is_batch), places in refixed.items():
+        label = BATCH if is_batch else "{}.{}".format(*places[0])
+        symbols.append(join_places(label, places))
     if not symbols and not numbers:
         hint = (
             "`dynamic_batch` frees the batch, `shapes={'data': ('n', 3, 'h', 'w')}` sizes by "
@@ -199,11 +204,12 @@ def _change_sizes(
     Open sizes come first, because some number must be assumed for those that stay open.
     """
     inputs = list_inputs(source.graph)
-    is_open = {place: not isinstance(inputs[place[0]][place[1]], int) for place in numbers}
-    early, late = (
-        {place: size for place, size in numbers.items() if is_open[place] is wanted}
-        for wanted in (True, False)
-    )
+    early: dict[tuple[str, int], int] = {}
+    late: dict[tuple[str, int], int] = {}
+    for (name, axis), size in numbers.items():
+        is_fixed = isinstance(inputs[name][axis], int)
+        step = late if is_fixed else early
+        step[name, axis] = size
     fixed = _fix(source, early)
     if not symbols:
         return (fixed, fixed, fixed), None
@@ -213,11 +219,9 @@ def _change_sizes(
 
 
 def _fix(model: Checkpoint, numbers: Mapping[tuple[str, int], int]) -> Checkpoint:
-    return (
-        follow_rewrite(model, fix_sizes(model.graph, list_inputs(model.graph), numbers))
-        if numbers
-        else model
-    )
+    if not numbers:
+        return model
+    return follow_rewrite(model, fix_sizes(model.graph, list_inputs(model.graph), numbers))
 
 
 def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
@@ -228,14 +232,13 @@ def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
     from graphshare.export_onnx.dynamic import read_array  # start-up: --help must not import numpy
 
     rewrite, weights = fold_constants(model.graph, values)
-    counts = [
-        sum(node.op not in ("", "Constant") for node in graph.nodes)
-        for graph in (model.graph, rewrite.graph)
-    ]
+    folded = _count_operators(model.graph) - _count_operators(rewrite.graph)
     arrays = {name: read_array(tensor) for name, tensor in weights.items()}
-    return follow_rewrite(model, rewrite, drop_unused=True).with_params(arrays), counts[0] - counts[
-        1
-    ]
+    return follow_rewrite(model, rewrite, drop_unused=True).with_params(arrays), folded
+
+
+def _count_operators(graph: Graph) -> int:
+    return sum(node.op not in ("", "Constant") for node in graph.nodes)
 
 
 def _evaluate(model: Checkpoint, entries: Sequence[Entry]) -> Mapping[Node, Tensor]:

@@ -219,6 +219,13 @@ Content = Literal[
 ]
 
 
+def as_paths(paths: StrPath | Iterable[StrPath]) -> list[str]:
+    """Return one path or several as texts."""
+    if isinstance(paths, str | os.PathLike):
+        return [os.fspath(paths)]
+    return [os.fspath(path) for path in paths]
+
+
 _READ: ContextVar[dict[str, None] | None] = ContextVar("read", default=None)
 
 

@@ -22,7 +22,6 @@ from graphshare.formats.params.format import read_index
 from graphshare.formats.params.records import ParameterFile
 from graphshare.inspection.graph import list_facts
 from graphshare.progress import item_progress
-from graphshare.text.names import split_key
 from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import redact
 
@@ -85,7 +84,7 @@ def count_numbers(file: ParameterFile | None, names: Sequence[str]) -> int | Non
     """Sum the sizes of these parameters; None if the file lacks one."""
     if file is None:
         return None
-    shapes = {split_key(record.key or "")[1]: record.shape for record in file.records}
+    shapes = {record.name: record.shape for record in file.records}
     sizes = [
         None if (shape := shapes.get(name)) is None else prod(shape)
         for name in dict.fromkeys(names)

@@ -109,7 +109,7 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
         inputs=[name for name, role in named_roles if not role.is_parameter],
         parameters=[
             *(name for name, role in named_roles if role.is_parameter),
-            *(record.key or "" for record in find_format(graph).bodies.index_functions(graph)),
+            *(record.full_name for record in find_format(graph).bodies.index_functions(graph)),
         ],
         implied=[name for name, _ in implied],
         ops=dict(Counter(node.op for node in graph.nodes if not node.is_variable).most_common()),

@@ -125,14 +125,19 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     stated: str = ""
 
     @property
+    def full_name(self) -> str:
+        """The key; empty in a list without names."""
+        return self.key or ""
+
+    @property
     def kind(self) -> str:
         """The prefix of the key, ``arg`` or ``aux``; empty without one."""
-        return split_key(self.key or "")[0]
+        return split_key(self.full_name)[0]
 
     @property
     def name(self) -> str:
         """The key without ``arg:`` or ``aux:``; empty in a list without names."""
-        return split_key(self.key or "")[1]
+        return split_key(self.full_name)[1]
 
     @property
     def element_type(self) -> str | None:
@@ -148,7 +153,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key_bytes(self) -> bytes:
-        return encode_key(self.key or "")
+        return encode_key(self.full_name)
 
     def shape_and_dtype(self) -> tuple[tuple[int, ...], str]:
         """Raises RefusedError for an array that was never filled."""
