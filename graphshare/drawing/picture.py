@@ -36,6 +36,7 @@ MARKS = {
     "unjudged": "not judged",
 }
 """The marks of boxes, with their texts in a legend."""
+_ScopeKey = tuple[str, tuple[str, ...]]  # branch and scopes
 _LINE = 34  # characters in a line of constants
 _LINES = {"shared": "shared", "parameter": "data"}  # kinds of lines from a box of this kind
 
@@ -97,9 +98,11 @@ class Picture(ShortRepr, msgspec.Struct):
         """Return the clusters around a box, from the outside in: its branch, if there are several,
         and its scopes.
         """
-        path = box.cluster or ()
-        is_in_branch = len(self.branches) > 1 and path != () and path[0] in self.branches
-        return path if is_in_branch else path[1:]
+        if not box.cluster:
+            return ()
+        branch, *scopes = box.cluster
+        is_shown = len(self.branches) > 1 and branch in self.branches
+        return box.cluster if is_shown else tuple(scopes)
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -195,30 +198,31 @@ class _PictureBuilder:
         operators: dict[str, list[Node]] = {}
         inner: dict[OpenBody, list[Node]] = {}
         for node in self.nodes:
-            if not node.is_variable and node not in self.constants:
-                body = graph.bodies.get(node)
-                group = (
-                    operators.setdefault(self.branch_of[node], [])
-                    if body is None
-                    else inner.setdefault(body, [])
-                )
-                group.append(node)
+            if node.is_variable or node in self.constants:
+                continue
+            body = graph.bodies.get(node)
+            if body is None:
+                operators.setdefault(self.branch_of[node], []).append(node)
+            else:
+                inner.setdefault(body, []).append(node)
         self.branches = [label for label in ("", *graph.prefixes) if label in operators]
         self.names: dict[Node, ScopedName] = infer_scopes(operators, separator=separator)
         infer_body_scopes(self.names, inner, separator)
+        self.operators = [node for node in self.nodes if node in self.names]
         self.has_shapes = any((node, 0) in graph.shapes for node in graph.parameters)
 
     def _find_constants(self) -> dict[Node, str]:
-        used = {entry.node for node in self.nodes for entry in node.inputs} | {
-            entry.node for entry, _ in self.source.lost
-        }
+        read = {entry.node for node in self.nodes for entry in node.inputs}
+        read |= {entry.node for entry, _ in self.source.lost}
+        constants: dict[Node, str] = {}
         # A constant that is an output has a box of its own.
-        texts = {
-            n: self.format.description.describe_constant(n)
-            for n in used - self.heads
-            if n.op or not self.all_parameters
-        }
-        return {node: text for node, text in texts.items() if text}
+        for node in read - self.heads:
+            if node.is_variable and self.all_parameters:
+                continue
+            text = self.format.description.describe_constant(node)
+            if text:
+                constants[node] = text
+        return constants
 
     def _find_branch(self, node: Node) -> str:
         while (body := self.source.bodies.get(node)) is not None:
@@ -228,39 +232,42 @@ class _PictureBuilder:
     def build(self, depth: int | None) -> Picture:
         picture = Picture([], [], self.branches, depth)
         at: dict[Node, int] = {}
-        members: dict[tuple[str, tuple[str, ...]], list[Node]] = {}
-        for node, name in self.names.items():
-            # At depth 0 a whole branch is one box.
-            if depth is not None and len(name.scopes) >= depth and (name.scopes or depth == 0):
-                members.setdefault((self.branch_of[node], name.scopes[:depth]), []).append(node)
-        # A scope with one operator shows less than the operator.
-        collapsed = {
-            node: key for key, nodes in members.items() if len(nodes) > 1 for node in nodes
-        }
-        numbers: dict[tuple[str, tuple[str, ...]], int] = {}
-        for node in self.nodes:
-            if node not in self.names:
-                continue
-            key = collapsed.get(node)
-            if key is None:
+        folded = {} if depth is None else self._fold_to(depth)
+        numbers: dict[_ScopeKey, int] = {}
+        for node in self.operators:
+            if node not in folded:
                 at[node] = self._add_box(picture, self._operator_box(node, depth))
-            else:
-                if key not in numbers:
-                    numbers[key] = self._add_box(picture, self._scope_box(key, members[key]))
-                at[node] = numbers[key]
+                continue
+            key, members = folded[node]
+            if key not in numbers:
+                numbers[key] = self._add_box(picture, self._scope_box(key, members))
+            at[node] = numbers[key]
         self._add_variables(picture, at, numbers)
         self._add_lines(picture, at)
         self._add_outputs(picture, at)
         return picture
 
+    def _fold_to(self, depth: int) -> dict[Node, tuple[_ScopeKey, list[Node]]]:
+        """Return the folded scope of each operator in one, with all operators of the scope."""
+        members: dict[_ScopeKey, list[Node]] = {}
+        for node, name in self.names.items():
+            # At depth 0 a whole branch is one box.
+            if len(name.scopes) >= depth:
+                members.setdefault((self.branch_of[node], name.scopes[:depth]), []).append(node)
+        folded: dict[Node, tuple[_ScopeKey, list[Node]]] = {}
+        for key, nodes in members.items():
+            # A scope with one operator shows less than the operator.
+            if len(nodes) > 1:
+                folded.update(dict.fromkeys(nodes, (key, nodes)))
+        return folded
+
     def fold_scopes(self) -> dict[tuple[str, ...], Box]:
         """Return the folded boxes by branch followed by scopes."""
         members: dict[tuple[str, ...], list[Node]] = {}
-        for node in self.nodes:
-            if node in self.names:
-                path = (self.branch_of[node], *self.names[node].scopes)
-                for depth in range(1, len(path) + 1):
-                    members.setdefault(path[:depth], []).append(node)
+        for node in self.operators:
+            path = (self.branch_of[node], *self.names[node].scopes)
+            for depth in range(1, len(path) + 1):
+                members.setdefault(path[:depth], []).append(node)
         return {
             path: self._scope_box((path[0], path[1:]), nodes) for path, nodes in members.items()
         }
@@ -282,7 +289,7 @@ class _PictureBuilder:
             *self._list_constants(node),
         ]
         lines += self._count_weights([entry.node for entry in node.inputs])
-        lines += [self.source.labels[node]] if node in self.source.labels else []
+        lines += self._list_label(node)
         kind = "" if self.source.marks else find_kind(node)
         path = (self.branch_of[node], *scopes)
         return Box(
@@ -296,20 +303,18 @@ class _PictureBuilder:
             operator_kind=kind,
         )
 
+    def _list_label(self, node: Node) -> list[str]:
+        return [self.source.labels[node]] if node in self.source.labels else []
+
     def _list_constants(self, node: Node) -> list[str]:
-        if not any(entry.node in self.constants for entry in node.inputs):
-            return []
-        operands = [
-            (i, entry)
-            for i, entry in enumerate(list_operands(node))
-            if entry and entry.node in self.constants
-        ]
-        named = [
-            (self.format.description.name_operand(node, i), self.constants[entry.node])
-            for i, entry in operands
-        ]
         lines: list[str] = []
-        for text in (f"{name} = {value}" if name else value for name, value in named):
+        for i, entry in enumerate(list_operands(node)):
+            if entry is None or entry.node not in self.constants:
+                continue
+            text = self.constants[entry.node]
+            name = self.format.description.name_operand(node, i)
+            if name:
+                text = f"{name} = {text}"
             if lines and len(lines[-1]) + len(text) < _LINE:
                 lines[-1] += f", {text}"
             else:
@@ -318,39 +323,37 @@ class _PictureBuilder:
 
     def _mark(self, nodes: Iterable[Node]) -> str:
         """Return the gravest mark of a box; marked hidden nodes count as changed."""
-        marks = set()
-        for node in nodes:
-            hidden = (
-                ()
-                if node.is_variable
-                else [e.node for e in node.inputs if not e.node.op or e.node in self.constants]
-            )
-            own = self.source.marks.get(node, "")
-            marks.add(
-                own
-                or (
-                    "changed"
-                    if any(n in self.source.marks and self._is_hidden(n) for n in hidden)
-                    else ""
-                )
-            )
+        marks = {self._find_mark(node) for node in nodes}
         # A renamed operator does not make its scope a changed one.
         if len(marks) < 2 or marks == {"", "highlight"}:
             return max(marks, default="")
         return next((mark for mark in ("apart", "unjudged", "near") if mark in marks), "changed")
 
-    def _is_hidden(self, node: Node) -> bool:
-        return node in self.constants or node in self.source.parameters
+    def _find_mark(self, node: Node) -> str:
+        marks = self.source.marks
+        own = marks.get(node, "")
+        if own or node.is_variable:
+            return own
+        inputs = (entry.node for entry in node.inputs)
+        is_changed = any(source in marks and self._is_hidden(source) for source in inputs)
+        return "changed" if is_changed else ""
 
-    def _scope_box(self, key: tuple[str, tuple[str, ...]], nodes: Sequence[Node]) -> Box:
+    def _is_hidden(self, node: Node) -> bool:
+        """Whether a node may be shown only inside the boxes that read it."""
+        is_parameter = node.is_variable and node in self.source.parameters
+        return is_parameter or node in self.constants
+
+    def _scope_box(self, key: _ScopeKey, nodes: Sequence[Node]) -> Box:
         branch, scopes = key
+        title = scopes[-1] if scopes else branch or "graph"
         lines = _summarize_kinds((node.op for node in nodes), 7)
         variables = dict.fromkeys(entry.node for node in nodes for entry in node.inputs)
         lines += self._count_weights(list(variables))
         lines += self._count_marks((*nodes, *variables))
-        return Box("scope", scopes[-1] if scopes else branch or "graph", lines, (branch, *scopes[:-1]),
-                   self._mark((*nodes, *(variable for variable in variables if variable in self.source.marks))),
-                   format_count(len(nodes), 'operator'), tuple(nodes))  # fmt: skip
+        marked = [variable for variable in variables if variable in self.source.marks]
+        mark = self._mark((*nodes, *marked))
+        tip = format_count(len(nodes), "operator")
+        return Box("scope", title, lines, (branch, *scopes[:-1]), mark, tip, tuple(nodes))
 
     def _count_marks(self, nodes: Iterable[Node]) -> list[str]:
         counts = Counter(self.source.marks[node] for node in nodes if node in self.source.marks)
@@ -365,22 +368,19 @@ class _PictureBuilder:
         if not parameters or not self.has_shapes:
             return []
         sizes = self._list_sizes(parameters)
-        count = format_count(sum(sizes), "weight") if sizes else "? weights"
-        return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
+        if not sizes:
+            return ["? weights"]
+        count = format_count(sum(sizes), "weight")
+        is_complete = len(sizes) == len(parameters)
+        return [count if is_complete else f"{count} and ? more"]
 
     def _list_sizes(self, variables: Iterable[Node]) -> list[int]:
+        """Return the numbers of weights in variables whose shapes are known."""
         shapes = [self.source.shapes.get((node, 0)) for node in variables]
-        return [
-            math.prod(shape)
-            for shape in shapes
-            if shape is not None and all(isinstance(n, int) for n in shape)
-        ]
+        return [math.prod(shape) for shape in shapes if shape is not None and _is_fixed(shape)]
 
     def _add_variables(
-        self,
-        picture: Picture,
-        at: dict[Node, int],
-        folded: Mapping[tuple[str, tuple[str, ...]], int],
+        self, picture: Picture, at: dict[Node, int], folded: Mapping[_ScopeKey, int]
     ) -> None:
         """An input of a ``folded`` body is inside its box."""
         readers = self._find_readers(at)
@@ -389,22 +389,18 @@ class _PictureBuilder:
             if not node.is_variable or node in self.constants:
                 continue
             boxes = tuple(sorted(readers.get(node, ())))
+            branch = self.branch_of[node]
             if node not in self.source.parameters or not boxes:
                 scopes = self._find_scopes(node)
-                number = (
-                    folded.get((self.branch_of[node], scopes[: picture.depth])) if scopes else None
-                )
-                at[node] = (
-                    self._add_box(picture, self._input_box(node, scopes))
-                    if number is None
-                    else number
-                )
+                number = folded.get((branch, scopes[: picture.depth])) if scopes else None
+                if number is None:
+                    number = self._add_box(picture, self._input_box(node, scopes))
+                at[node] = number
             elif len(boxes) > 1:
                 shared.setdefault(boxes, []).append(node)
             elif self.all_parameters or node in self.heads:
-                at[node] = self._add_box(
-                    picture, self._parameter_box([node], "parameter", self.branch_of[node])
-                )
+                box = self._parameter_box([node], "parameter", branch)
+                at[node] = self._add_box(picture, box)
         for nodes in shared.values():
             number = self._add_box(picture, self._parameter_box(nodes, "shared", None))
             at.update(dict.fromkeys(nodes, number))
@@ -414,16 +410,16 @@ class _PictureBuilder:
         # Operators that only the first of two graphs has share no variables with others.
         alone: dict[Node, set[int]] = {}
         for node in self.nodes:
-            for entry in node.inputs if node in at else ():
+            if node not in at:
+                continue
+            own = alone if node in self.source.alone else readers
+            for entry in node.inputs:
                 if entry.node.is_variable:
-                    (alone if node in self.source.alone else readers).setdefault(
-                        entry.node, set()
-                    ).add(at[node])
+                    own.setdefault(entry.node, set()).add(at[node])
         return {**alone, **readers}
 
     def _input_box(self, node: Node, scopes: tuple[str, ...]) -> Box:
-        lines = self._list_shapes(Entry(node))
-        lines += [self.source.labels[node]] if node in self.source.labels else []
+        lines = [*self._list_shapes(Entry(node)), *self._list_label(node)]
         branch = self.branch_of[node]
         title = node.name[len(branch) :] or node.name or "(no name)"
         path = (branch, *scopes)
@@ -432,48 +428,37 @@ class _PictureBuilder:
     def _add_outputs(self, picture: Picture, at: Mapping[Node, int]) -> None:
         for head in self.source.graph.heads:
             branch, name = self.branch_of[head.node], output_name(head)
+            title = name.removeprefix(branch) or name or "(no name)"
             mark = "added" if self.source.marks.get(head.node) == "added" else ""
-            box = Box(
-                "output",
-                name.removeprefix(branch) or name or "(no name)",
-                [],
-                (branch,),
-                mark,
-                tip=name,
-            )
-            picture.lines.append(
-                Line(
-                    at[head.node],
-                    self._add_box(picture, box),
-                    "data",
-                    self._list_shapes(head),
-                    mark,
-                )
-            )
+            number = self._add_box(picture, Box("output", title, [], (branch,), mark, tip=name))
+            line = Line(at[head.node], number, "data", self._list_shapes(head), mark)
+            picture.lines.append(line)
 
     def _list_shapes(self, entry: Entry) -> list[str]:
         shape = self.source.shapes.get((entry.node, entry.index))
-        return [format_dims(shape, separator="×")] if shape is not None else []
+        return [] if shape is None else [format_dims(shape, separator="×")]
 
     def _find_scopes(self, variable: Node) -> tuple[str, ...]:
         body = self.source.bodies.get(variable)
-        return (
-            (*self.names[body.owner].scopes, body.key) if body and body.owner in self.names else ()
-        )
+        if body is None or body.owner not in self.names:
+            return ()
+        return (*self.names[body.owner].scopes, body.key)
 
     def _parameter_box(self, nodes: Sequence[Node], kind: str, branch: str | None) -> Box:
+        first, label = nodes[0], []
         if len(nodes) == 1:
-            title, lines = nodes[0].name or "(no name)", self._list_shapes(Entry(nodes[0]))
+            title, lines = first.name or "(no name)", self._list_shapes(Entry(first))
+            label = self._list_label(first)
         else:
             title = f"{len(nodes)} {'shared ' if kind == 'shared' else ''}parameters"
             lines = _summarize_endings(nodes)
-        lines = [*lines, *self._count_weights(nodes)]
-        label = self.source.labels.get(nodes[0], "") if len(nodes) == 1 else ""
-        lines += [label] if label else self._count_marks(nodes)
+        lines = [*lines, *self._count_weights(nodes), *(label or self._count_marks(nodes))]
+        cluster = None if branch is None else (branch,)
         tip = ", ".join(node.name for node in nodes[:40])
         sizes = self._list_sizes(nodes)
-        return Box(kind, title, lines, None if branch is None else (branch,), mark=self._mark(nodes), tip=tip,
-                   nodes=tuple(nodes), weights=sum(sizes) if len(sizes) == len(nodes) else None)  # fmt: skip
+        weights = sum(sizes) if len(sizes) == len(nodes) else None
+        mark = self._mark(nodes)
+        return Box(kind, title, lines, cluster, mark, tip, tuple(nodes), weights)
 
     def _add_lines(self, picture: Picture, at: Mapping[Node, int]) -> None:
         lines: dict[tuple[int, int, str, str], Line] = {}
@@ -486,36 +471,42 @@ class _PictureBuilder:
             line = lines.setdefault(
                 (source, target, kind, mark), Line(source, target, kind, [], mark)
             )
-            line.labels += [
-                text
-                for text in self._list_shapes(entry)
-                if kind == "data" and text not in line.labels
-            ]
+            if kind == "data":
+                shapes = self._list_shapes(entry)
+                line.labels += [text for text in shapes if text not in line.labels]
         picture.lines = list(lines.values())
 
     def _list_edges(self) -> Iterator[tuple[Entry, Node, str, str]]:
         graph = self.source
         for node in self.nodes:
+            is_alone = node in graph.alone
             for entry in node.inputs:
-                is_added = (entry.node, entry.index, node) in graph.added
-                is_removed = entry.node in graph.alone or node in graph.alone
-                yield entry, node, "data", "removed" if is_removed else "added" if is_added else ""
+                mark = ""
+                if is_alone or entry.node in graph.alone:
+                    mark = "removed"
+                elif (entry.node, entry.index, node) in graph.added:
+                    mark = "added"
+                yield entry, node, "data", mark
             for dep in node.control_deps:
-                yield (
-                    Entry(dep),
-                    node,
-                    "control",
-                    "removed" if dep in graph.alone or node in graph.alone else "",
-                )
-        yield from (
-            (entry, target, "data", "removed") for entry, target in graph.lost if target is not None
-        )
+                mark = "removed" if is_alone or dep in graph.alone else ""
+                yield Entry(dep), node, "control", mark
+        for entry, target in graph.lost:
+            if target is not None:
+                yield entry, target, "data", "removed"
+
+
+def _is_fixed(shape: Iterable[object]) -> bool:
+    """Whether all sizes are numbers; ONNX models also have named sizes."""
+    return all(isinstance(size, int) for size in shape)
 
 
 def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
-    return _summarize_kinds(
-        (next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes), 5
-    )
+    return _summarize_kinds((_find_ending(node.name) for node in nodes), 5)
+
+
+def _find_ending(name: str) -> str:
+    """Return the known suffix of a parameter's name, the whole name if there is none."""
+    return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), name)
 
 
 def _summarize_kinds(kinds: Iterable[str], most: int) -> list[str]:
