@@ -42,9 +42,8 @@ def infer_scopes(
     common = _count_common_parts(list(parts.values()))
     scoped: dict[Node, ScopedName] = {}
     for nodes in branches.values():
-        scoped.update(
-            _infer_branch_scopes([(node, parts[node][common:]) for node in nodes], mark, strict)
-        )
+        own = [(node, parts[node][common:]) for node in nodes]
+        scoped.update(_infer_branch_scopes(own, mark, strict))
     return scoped
 
 
@@ -55,19 +54,17 @@ def _infer_branch_scopes(parts: _NameParts, mark: str, strict: bool) -> dict[Nod
         scopes, items = pending.pop()
         for name, members in _group_by_first(items).items():
             if _is_scope(members, strict):
-                pending.append(
-                    ((*scopes, name), [(node, rest[1:] or rest) for node, rest in members])
-                )
+                inner = [(node, rest[1:] or rest) for node, rest in members]
+                pending.append(((*scopes, name), inner))
                 continue
-            scoped.update(
-                {node: ScopedName(scopes, rest[0]) for node, rest in members if len(rest) == 1}
-            )
-            # Not a scope: join the first two parts; longer names may still have scopes inside.
-            longer = [
-                (node, [mark.join(rest[:2]), *rest[2:]]) for node, rest in members if len(rest) > 1
-            ]
-            if longer:
-                pending.append((scopes, longer))
+            longer: list[tuple[Node, list[str]]] = []
+            for node, rest in members:
+                if len(rest) == 1:
+                    scoped[node] = ScopedName(scopes, rest[0])
+                else:
+                    # Join the first two parts; longer names may still have scopes inside.
+                    longer.append((node, [mark.join(rest[:2]), *rest[2:]]))
+            pending.append((scopes, longer))
     return scoped
 
 
@@ -85,11 +82,8 @@ def infer_body_scopes(
 
 def _split_name(name: str, mark: str) -> list[str]:
     parts = [part for part in name.split(mark) if part] or [name]
-    return (
-        [*parts[: _MAX_PARTS - 1], mark.join(parts[_MAX_PARTS - 1 :])]
-        if len(parts) > _MAX_PARTS
-        else parts
-    )
+    first, rest = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
+    return [*first, mark.join(rest)] if rest else first
 
 
 def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
@@ -97,15 +91,21 @@ def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> No
     one.
     """
     for node, name in names.items():  # inputs come first
-        kind = name.rstrip("0123456789")
-        if kind != name and (
-            name.startswith("_") or kind.strip("_").lower() == node.op.strip("_").lower()
-        ):
-            owner = next(
-                (entry.node for entry in node.inputs if len(parts.get(entry.node, ())) > 1), None
-            )
-            if owner is not None:
-                parts[node] = [*parts[owner][:-1], name]
+        if not _is_generated(name, node.op):
+            continue
+        for entry in node.inputs:
+            scopes = parts.get(entry.node, [])[:-1]
+            if scopes:
+                parts[node] = [*scopes, name]
+                break
+
+
+def _is_generated(name: str, op: str) -> bool:
+    """Whether a name is a number behind ``_`` or the operator: ``_plus3``, ``convolution0``."""
+    kind = name.rstrip("0123456789")
+    if kind == name:
+        return False
+    return name.startswith("_") or kind.strip("_").lower() == op.strip("_").lower()
 
 
 def _count_common_parts(names: Sequence[Sequence[str]]) -> int:
@@ -131,9 +131,9 @@ def _is_scope(members: _NameParts, strict: bool) -> bool:
         return False
     if not strict:
         return True
-    return len({node.op for node, _ in members}) > 1 and _are_connected(
-        [node for node, _ in members]
-    )
+    nodes = [node for node, _ in members]
+    kinds = {node.op for node in nodes}
+    return len(kinds) > 1 and _are_connected(nodes)
 
 
 def _are_connected(nodes: Sequence[Node]) -> bool:
@@ -146,12 +146,12 @@ def _are_connected(nodes: Sequence[Node]) -> bool:
             node = parent[node]
         return node
 
-    left = len(nodes) - 1
+    parts = len(nodes)
     for node in nodes:
-        for entry in node.inputs:
-            if entry.node in parent:
-                a, b = root(node), root(entry.node)
-                if a is not b:
-                    parent[a] = b
-                    left -= 1
-    return left == 0
+        inputs = [entry.node for entry in node.inputs if entry.node in parent]
+        for source in inputs:
+            a, b = root(node), root(source)
+            if a is not b:
+                parent[a] = b
+                parts -= 1
+    return parts == 1

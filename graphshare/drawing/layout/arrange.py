@@ -42,22 +42,26 @@ def _add_gutters(layout: Layout, number: int) -> None:
     place = {v: (row, i) for row, members in enumerate(level.rows) for i, v in enumerate(members)}
     by_place: dict[tuple[int, int], int] = {}
     for shared in level.shared:
-        members = {
-            next(v for v in layout.ancestors(c) if layout.vertices[v].level == number)
-            for c in shared.consumers
-        }
+        members = {_find_member(layout, consumer, number) for consumer in shared.consumers}
         places = sorted(place[v] for v in members)
+        rows = {row for row, _ in places}
         # Members of several rows have no common gap; such a box stands beside all rows.
-        if len(places) < 2 or len({row for row, _ in places}) > 1:
+        if len(places) < 2 or len(rows) > 1:
             continue
-        gutter = by_place.setdefault(places[0], len(layout.vertices))
-        if gutter == len(layout.vertices):
+        first = places[0]
+        if first not in by_place:
+            by_place[first] = len(layout.vertices)
             layout.vertices.append(Vertex("gutter", number, number))
-        shared.gutter = gutter
+        shared.gutter = by_place[first]
     # From the right, so that the places left of it stay valid.
     for row, i in sorted(by_place, reverse=True):
         _mirror(layout, level.rows[row][i])
         level.rows[row].insert(i + 1, by_place[row, i])
+
+
+def _find_member(layout: Layout, vertex: int, number: int) -> int:
+    """Return the vertex of a level that contains ``vertex``, or is it."""
+    return next(v for v in layout.ancestors(vertex) if layout.vertices[v].level == number)
 
 
 def _mirror(layout: Layout, vertex: int) -> None:
@@ -93,21 +97,24 @@ def _find_back_edges(vertices: Sequence[int], level: ScopeLevel) -> set[tuple[in
     after: _Neighbours = {v: [] for v in vertices}
     for source, target, _ in level.edges:
         after[source].append(target)
+    on_path, left = 1, 2
     state: dict[int, int] = {}
     back: set[tuple[int, int]] = set()
     for root in vertices:
-        stack = [(root, iter(after[root]))] if root not in state else []
-        state.setdefault(root, 1)
+        if root in state:
+            continue
+        state[root] = on_path
+        stack = [(root, iter(after[root]))]
         while stack:
             v, targets = stack[-1]
             target = next(targets, -1)
             if target < 0:
-                state[v] = 2
+                state[v] = left
                 stack.pop()
             elif target not in state:
-                state[target] = 1
+                state[target] = on_path
                 stack.append((target, iter(after[target])))
-            elif state[target] == 1:
+            elif state[target] == on_path:
                 back.add((v, target))
     return back
 
@@ -124,21 +131,21 @@ class _LevelOrder:
         self.entrances, self.exits = set(level.entrances.values()), set(level.exits.values())
         self.after: _Neighbours = {v: [] for v in vertices}
         self.before: _Neighbours = {v: [] for v in vertices}
-        for source, target in dict.fromkeys(
-            (s, t) if (s, t) not in upward else (t, s) for s, t, _ in level.edges
-        ):
+        downward: dict[tuple[int, int], None] = {}
+        for source, target, _ in level.edges:
+            is_upward = (source, target) in upward
+            downward[(target, source) if is_upward else (source, target)] = None
+        for source, target in downward:
             self.after[source].append(target)
             self.before[target].append(source)
 
     def find_isolated(self) -> _Neighbours:
         """Return members whose only edges lead to members that read nothing else, with these."""
-        members = [v for v in self.vertices if v not in self.entrances and v not in self.exits]
+        ports = self.entrances | self.exits
+        members = [v for v in self.vertices if v not in ports]
         ends = {v for v in members if len(self.before[v]) <= 1 and not self.after[v]}
-        return {
-            v: self.after[v]
-            for v in members
-            if not self.before[v] and ends.issuperset(self.after[v])
-        }
+        sources = [v for v in members if not self.before[v]]
+        return {v: self.after[v] for v in sources if ends.issuperset(self.after[v])}
 
     def rank(self) -> dict[int, int]:
         """Return the row of each vertex: entrances first, exits last, others below their inputs."""
@@ -146,19 +153,19 @@ class _LevelOrder:
         first = 1 if self.entrances else 0
         rank: dict[int, int] = {}
         for v in self._sort():
-            rank[v] = max(
-                (rank[source] + 1 for source in before[v]),
-                default=0 if v in self.entrances else first,
-            )
+            top = 0 if v in self.entrances else first
+            rank[v] = max((rank[source] + 1 for source in before[v]), default=top)
         last = max((row for v, row in rank.items() if v not in self.exits), default=-1) + 1
         rank.update(dict.fromkeys(self.exits, last))
         # From the bottom, because a row depends on the consumers' rows.
         for v in reversed(list(rank)):
             if len(before[v]) < len(after[v]) and v not in ports:
                 rank[v] = min(rank[target] for target in after[v]) - 1
-            elif len(before[v]) == len(after[v]) == 1 and rank[after[v][0]] > rank[v] + 1:
+            elif len(before[v]) == len(after[v]) == 1:
                 is_short_side = len(after[before[v][0]]) > 1  # of a detour: stand where it ends
-                rank[v] = rank[after[v][0]] - 1 if is_short_side else rank[v]
+                lowest = rank[after[v][0]] - 1
+                if is_short_side and lowest > rank[v]:
+                    rank[v] = lowest
         return rank
 
     def _sort(self) -> list[int]:
@@ -199,18 +206,20 @@ def _add_links(
         is_upward = (source, target) in upward
         top, bottom = (target, source) if is_upward else (source, target)
         targets.setdefault((net, top, is_upward), {})[bottom] = kind
-    spans = {key: max(rank[v] for v in ends) - rank[key[1]] - 1 for key, ends in targets.items()}
+    spans = {
+        key: max(map(rank.__getitem__, ends)) - rank[key[1]] - 1 for key, ends in targets.items()
+    }
     # Short nets first: many of them get their points for the price of one long net.
     for key in sorted(targets, key=spans.__getitem__):
         net, top, is_upward = key
-        ends = targets[key]
-        if spans[key] > left:
+        ends, span, first = targets[key], spans[key], rank[top] + 1
+        if span > left:
             level.long_links += [Link(top, end, net, kind, is_upward) for end, kind in ends.items()]
             continue
-        left -= spans[key]
+        left -= span
         kind = "data" if "data" in ends.values() else next(iter(ends.values()))
         chain = [top]
-        for row in range(rank[top] + 1, rank[top] + 1 + spans[key]):
+        for row in range(first, first + span):
             point = len(layout.vertices)
             layout.vertices.append(Vertex("point", number, net))
             level.rows[row].append(point)
@@ -218,7 +227,8 @@ def _add_links(
             chain.append(point)
         for end, kind in ends.items():
             # Each end leaves the common chain in the row above its own.
-            level.links.append(Link(chain[rank[end] - rank[top] - 1], end, net, kind, is_upward))
+            above = chain[rank[end] - first]
+            level.links.append(Link(above, end, net, kind, is_upward))
 
 
 def _order_rows(layout: Layout, number: int) -> None:
@@ -228,19 +238,18 @@ def _order_rows(layout: Layout, number: int) -> None:
     below: _PlacedNeighbours = {v: [] for row in level.rows for v in row}
     ports = {v: _find_ports(layout, v) for v in above}
     for link in level.links:
-        above[link.target].append(
-            (link.source, ports[link.source].get((link.net, not link.reversed), 0.5))
-        )
-        below[link.source].append(
-            (link.target, ports[link.target].get((link.net, link.reversed), 0.5))
-        )
+        leaves = ports[link.source].get((link.net, not link.reversed), 0.5)
+        arrives = ports[link.target].get((link.net, link.reversed), 0.5)
+        above[link.target].append((link.source, leaves))
+        below[link.source].append((link.target, arrives))
     rows = _walk_order(level.rows, above, below)
     best, fewest = rows, count_crossings(rows, below)
     rounds = max(2, min(_ROUNDS, _WORK // (len(level.links) + 1)))
     for number in range(rounds):
         if not fewest:
             break
-        rows = _sweep(rows, above) if number % 2 == 0 else _sweep(rows[::-1], below)[::-1]
+        is_downward = number % 2 == 0
+        rows = _sweep(rows, above) if is_downward else _sweep(rows[::-1], below)[::-1]
         crossings = count_crossings(rows, below)
         # A sweep may also add crossings.
         if crossings < fewest:
@@ -254,10 +263,8 @@ def _find_ports(layout: Layout, vertex: int) -> dict[tuple[int, bool], float]:
         return {}
     level = layout.levels[layout.vertices[vertex].content]
     ports: dict[tuple[int, bool], float] = {}
-    for is_exit, named, row in (
-        (False, level.entrances, level.rows[0]),
-        (True, level.exits, level.rows[-1]),
-    ):
+    ends = ((False, level.entrances, level.rows[0]), (True, level.exits, level.rows[-1]))
+    for is_exit, named, row in ends:
         place = {v: (i + 1) / (len(row) + 1) for i, v in enumerate(row)}
         ports.update({(net, is_exit): place[v] for net, v in named.items()})
     return ports
@@ -291,15 +298,16 @@ def _sweep(rows: Sequence[Sequence[int]], neighbours: _PlacedNeighbours) -> list
     before = 1
     for row in rows:
         means = {}
+        last = max(len(row) - 1, 1)
         for i, v in enumerate(row):
             # A port shifts the neighbour within its own place in the row, not beyond.
             known = [
                 position[u] + (port - 0.5) / before for u, port in neighbours[v] if u in position
             ]
-            means[v] = sum(known) / len(known) if known else i / max(len(row) - 1, 1)
+            means[v] = sum(known) / len(known) if known else i / last
         ordered = sorted(row, key=means.__getitem__)
         sorted_rows.append(ordered)
-        position.update({v: i / max(len(row) - 1, 1) for i, v in enumerate(ordered)})
+        position.update({v: i / last for i, v in enumerate(ordered)})
         before = len(row)
     return sorted_rows
 

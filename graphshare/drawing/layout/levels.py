@@ -114,25 +114,21 @@ def build_levels(picture: Picture) -> Layout:
             if path not in level_of:
                 level_of[path] = len(layout.levels)
                 _open_level(layout, picture, path, level_of[path[:-1]])
-        level = level_of[paths[number]]
-        layout.at.append(len(layout.vertices))
+        level, vertex = level_of[paths[number]], len(layout.vertices)
+        layout.at.append(vertex)
         layout.vertices.append(
             Vertex("box", level, number, measure_box(box), measure_label(box.label))
         )
         if box.kind != "shared" or number in fed:
-            layout.levels[level].members.append(layout.at[-1])
+            layout.levels[level].members.append(vertex)
     consumers: dict[int, list[int]] = {}
     for line in picture.lines:
+        source, target = layout.at[line.source], layout.at[line.target]
         if line.kind == "shared" and line.source not in fed:
-            consumers.setdefault(line.source, []).append(layout.at[line.target])
-        else:
-            _add_edges(
-                layout,
-                layout.at[line.source],
-                layout.at[line.target],
-                line.source,
-                line.mark or ("data" if line.kind == "shared" else line.kind),
-            )
+            consumers.setdefault(line.source, []).append(target)
+            continue
+        kind = "data" if line.kind == "shared" else line.kind
+        _add_edges(layout, source, target, line.source, line.mark or kind)
     for number, vertices in consumers.items():
         _add_shared(layout, layout.at[number], vertices)
     return layout
