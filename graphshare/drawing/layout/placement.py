@@ -7,7 +7,7 @@ two. Everything is computed for data that flow down, then turned.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import msgspec
 
@@ -19,6 +19,7 @@ ROW_GAP = 26.0
 SIDE_GAP = 60.0  # left of the boxes beside the rows
 STACK_GAP = 12.0
 GUTTER_MARGIN = 26.0
+FLAT = ("LR", "RL")  # directions in which data flow across the page
 
 
 class Rect(msgspec.Struct):
@@ -72,18 +73,24 @@ class _Placer:
     def __init__(self, layout: Layout, direction: str) -> None:
         self.layout = layout
         self.direction = direction
-        is_flat = direction in ("LR", "RL")
-        self.size = {v: measure_vertex(vertex, is_flat) for v, vertex in enumerate(layout.vertices)}
-        for shared in (
-            shared for level in layout.levels for shared in level.shared if shared.gutter >= 0
-        ):
-            (width, height), box = self.size[shared.gutter], self.size[shared.vertex]
-            self.size[shared.gutter] = (
-                max(width, box[0] + 2 * GUTTER_MARGIN),
-                height + box[1] + STACK_GAP,
-            )
+        self.is_flat = direction in FLAT
+        self.size = {
+            v: measure_vertex(vertex, self.is_flat) for v, vertex in enumerate(layout.vertices)
+        }
+        for level in layout.levels:
+            self._measure_gutters(level)
         self.pads = pads(direction)
         self.inner: dict[int, _Inner] = {}
+
+    def _measure_gutters(self, level: ScopeLevel) -> None:
+        """Make gutters as large as the stacks of boxes that stand in them."""
+        for shared in level.shared:
+            if shared.gutter < 0:
+                continue
+            width, height = self.size[shared.gutter]
+            box_width, box_height = self.size[shared.vertex]
+            width = max(width, box_width + 2 * GUTTER_MARGIN)
+            self.size[shared.gutter] = (width, height + box_height + STACK_GAP)
 
     def place(self) -> VertexPlacement:
         for number in reversed(range(len(self.layout.levels))):  # inside out
@@ -93,16 +100,13 @@ class _Placer:
         origins = {0: (0.0, 0.0)}
         for number, level in enumerate(self.layout.levels):
             inner, (left, top) = self.inner[number], origins[number]
-            for v in (v for row in level.rows for v in row):
-                width, height = self.size[v]
-                rects[v] = Rect(
-                    left + inner.x[v] - width / 2, top + inner.y[v] - height / 2, width, height
-                )
-                if self.layout.vertices[v].kind == "scope":
-                    origins[self.layout.vertices[v].content] = (rects[v].x, rects[v].y)
-            for v, (x, y) in inner.shared.items():
+            centres = {v: (inner.x[v], inner.y[v]) for v in chain.from_iterable(level.rows)}
+            for v, (x, y) in (centres | inner.shared).items():
                 width, height = self.size[v]
                 rects[v] = Rect(left + x - width / 2, top + y - height / 2, width, height)
+                vertex = self.layout.vertices[v]
+                if vertex.kind == "scope":
+                    origins[vertex.content] = (rects[v].x, rects[v].y)
         for number, level in enumerate(self.layout.levels):
             routes += self._route_level(number, origins[number])
             routes += self._route_shared(level, rects)
@@ -112,29 +116,26 @@ class _Placer:
         level, sizes = self.layout.levels[number], self.size
         left, top, right, bottom = self.pads if number else (PAD, PAD, PAD, PAD)
         x = self._assign_x(level)
-        members = [v for row in level.rows for v in row]
-        low = min((x[v] - sizes[v][0] / 2 for v in members), default=0.0)
-        high = max((x[v] + sizes[v][0] / 2 for v in members), default=0.0)
+        low = min((at - sizes[v][0] / 2 for v, at in x.items()), default=0.0)
+        high = max((at + sizes[v][0] / 2 for v, at in x.items()), default=0.0)
         x = {v: at - low + left for v, at in x.items()}
         heights = [max((sizes[v][1] for v in row), default=0.0) for row in level.rows]
-        gaps = _measure_gaps(level, x)
+        gaps = [*_measure_gaps(level, x), 0.0]  # below the last row there is none
         tops, y_of = [], {}
         y = top
-        for number_of_row, row in enumerate(level.rows):
+        for row, height, gap in zip(level.rows, heights, gaps, strict=False):
             tops.append(y)
-            y_of.update(dict.fromkeys(row, y + heights[number_of_row] / 2))
-            y += heights[number_of_row] + (
-                gaps[number_of_row] if number_of_row < len(gaps) else 0.0
-            )
+            y_of.update(dict.fromkeys(row, y + height / 2))
+            y += height + gap
         inner = _Inner(x, y_of, tops, heights, left + high - low + right, y + bottom)
         self.inner[number] = inner
         self._place_shared(number, inner)
         title = title_width(level.title) if number else 0.0
-        is_flat = self.direction in ("LR", "RL")
         # The title runs across the flow in TB and BT, along it in LR and RL.
-        self._widen(inner, 0.0 if is_flat else title)
-        if is_flat:
+        if self.is_flat:
             inner.height = max(inner.height, title)
+        else:
+            self._widen(inner, title)
         if level.vertex >= 0:
             self.size[level.vertex] = (inner.width, inner.height)
 
@@ -147,20 +148,17 @@ class _Placer:
             for v, step in zip(vertices, (*gaps, 0.0), strict=True):
                 x[v] = at
                 at += step
-        order = range(len(level.rows))
+        rows = list(zip(level.rows, steps, strict=True))
         for number in range(SWEEPS):
-            pulls = above if number % 2 == 0 else below
-            for row in order if number % 2 == 0 else reversed(order):
-                _move_row(level.rows[row], steps[row], [pulls], x)
-        for row in order:
-            _move_row(level.rows[row], steps[row], [above, below], x)
+            if number % 2 == 0:
+                _move_rows(rows, [above], x)
+            else:
+                _move_rows(rows[::-1], [below], x)
+        _move_rows(rows, [above, below], x)
         # Straight links get the last word from above, then the others move around them.
         spine = {v: [pull for pull in pulls if pull[2] >= SPINE] for v, pulls in above.items()}
-        for row in order:
-            _move_row(level.rows[row], steps[row], [spine], x)
-        rest = _hold_spines(above, below)
-        for row in reversed(order):
-            _move_row(level.rows[row], steps[row], rest, x)
+        _move_rows(rows, [spine], x)
+        _move_rows(rows[::-1], _hold_spines(above, below), x)
         return x
 
     def _measure_steps(self, row: Sequence[int]) -> list[float]:
@@ -199,7 +197,8 @@ class _Placer:
         if vertex.kind != "scope":
             return 0.0
         level = self.layout.levels[vertex.content]
-        port = (level.exits if is_source != is_reversed else level.entrances).get(net)
+        is_exit = is_source != is_reversed
+        port = (level.exits if is_exit else level.entrances).get(net)
         if port is None:
             return 0.0
         inner = self.inner[vertex.content]
@@ -236,13 +235,9 @@ class _Placer:
                 widest = max(self.size[v][0] for v in vertices)
                 x = inner.width - right + SIDE_GAP + widest / 2
                 inner.width = x + widest / 2 + right
+                low = inner.tops[0] if inner.tops else 0.0
                 # Beside the rows the stack may be higher than they are; then the level grows.
-                at = clamp_stack(
-                    at,
-                    heights,
-                    inner.tops[0] if inner.tops else 0.0,
-                    max(inner.height, at[-1] + heights[-1]),
-                )
+                at = clamp_stack(at, heights, low, max(inner.height, at[-1] + heights[-1]))
                 inner.height = max(inner.height, at[-1] + heights[-1] / 2 + PAD)
             inner.shared.update({v: (x, y) for v, y in zip(vertices, at, strict=True)})
 
@@ -264,16 +259,12 @@ class _Placer:
             points = self._link_points(
                 link, inner, row_of, is_first=link.source in entrances, is_last=link.target in exits
             )
-            head = link.source if link.reversed else link.target
+            head, arrow = (link.source, "start") if link.reversed else (link.target, "end")
             # Lines end at ports and points without an arrow; the box behind them gets it.
-            arrow = (
-                ("start" if link.reversed else "end")
-                if self.layout.vertices[head].kind == "box"
-                else ""
-            )
-            yield Route(
-                [(origin[0] + x, origin[1] + y) for x, y in points], link.kind, link.net, arrow
-            )
+            if self.layout.vertices[head].kind != "box":
+                arrow = ""
+            shifted = [(origin[0] + x, origin[1] + y) for x, y in points]
+            yield Route(shifted, link.kind, link.net, arrow)
 
     def _link_points(
         self, link: Link, inner: _Inner, row_of: dict[int, int], *, is_first: bool, is_last: bool
@@ -285,22 +276,17 @@ class _Placer:
         xt = inner.x[link.target] + self._offset(
             link.target, link.net, is_source=False, is_reversed=link.reversed
         )
-        half_s, half_t = self.size[link.source][1] / 2, self.size[link.target][1] / 2
-        y0 = (
-            0.0
-            if is_first
-            else inner.tops[upper]
-            if self._is_point(link.source)
-            else inner.y[link.source] + half_s
-        )
+        y0 = inner.y[link.source] + self.size[link.source][1] / 2
         y1, y2 = inner.tops[upper] + inner.heights[upper], inner.tops[lower]
-        y3 = (
-            inner.height
-            if is_last
-            else y2
-            if self._is_point(link.target)
-            else inner.y[link.target] - half_t
-        )
+        y3 = inner.y[link.target] - self.size[link.target][1] / 2
+        if is_first:
+            y0 = 0.0
+        elif self._is_point(link.source):
+            y0 = inner.tops[upper]
+        if is_last:
+            y3 = inner.height
+        elif self._is_point(link.target):
+            y3 = y2
         middle = (y1 + y2) / 2
         # Straight down to the end of the row, so that the curve bends only between rows and meets
         # no box.
@@ -315,36 +301,26 @@ class _Placer:
 
     def _route_shared(self, level: ScopeLevel, rects: dict[int, Rect]) -> Iterable[Route]:
         for shared in level.shared:
-            box = rects[shared.vertex]
+            box, net = rects[shared.vertex], self.layout.vertices[shared.vertex].content
             for consumer in shared.consumers:
-                yield Route(
-                    route_sideways(box, rects[consumer]),
-                    "shared",
-                    self.layout.vertices[shared.vertex].content,
-                    "end",
-                )
+                yield Route(route_sideways(box, rects[consumer]), "shared", net, "end")
 
     def _turn(self, rects: dict[int, Rect], routes: list[Route]) -> VertexPlacement:
         width, height = self.inner[0].width, self.inner[0].height
 
         def turn(x: float, y: float) -> tuple[float, float]:
-            if self.direction == "LR":
-                return y, x
-            if self.direction == "RL":
-                return height - y, x
-            return (x, height - y) if self.direction == "BT" else (x, y)
+            if self.direction in ("RL", "BT"):
+                y = height - y
+            return (y, x) if self.is_flat else (x, y)
 
         for v, rect in rects.items():
-            (x0, y0), (x1, y1) = (
-                turn(rect.x, rect.y),
-                turn(rect.x + rect.width, rect.y + rect.height),
-            )
+            x0, y0 = turn(rect.x, rect.y)
+            x1, y1 = turn(rect.x + rect.width, rect.y + rect.height)
             rects[v] = Rect(min(x0, x1), min(y0, y1), abs(x1 - x0), abs(y1 - y0))
         for route in routes:
             route.points = [turn(x, y) for x, y in route.points]
-        return VertexPlacement(
-            rects, routes, *((height, width) if self.direction in ("LR", "RL") else (width, height))
-        )
+        total = (height, width) if self.is_flat else (width, height)
+        return VertexPlacement(rects, routes, *total)
 
 
 def measure_vertex(vertex: Vertex, is_flat: bool) -> tuple[float, float]:
@@ -357,19 +333,17 @@ def measure_vertex(vertex: Vertex, is_flat: bool) -> tuple[float, float]:
 
 def split_label(rect: Rect, vertex: Vertex, direction: str) -> tuple[Rect, tuple[float, float]]:
     """Return the rectangle of a vertex's box, and the middle of its label behind the box."""
-    along = vertex.label if direction in ("LR", "RL") else LINE_STEP if vertex.label else 0.0
     x, y, width, height = rect.x, rect.y, rect.width, rect.height
-    if direction in ("LR", "RL"):
-        before = along if direction == "RL" else 0.0
-        return Rect(x + before, y, width - along, height), (
-            x + (along / 2 if before else width - along / 2),
-            y + height / 2,
-        )
-    before = along if direction == "BT" else 0.0
-    return Rect(x, y + before, width, height - along), (
-        x + width / 2,
-        y + (along / 2 if before else height - along / 2),
-    )
+    is_first = direction in ("RL", "BT")  # against the axis, the label comes before the box
+    if direction in FLAT:
+        along = vertex.label
+        before = along if is_first else 0.0
+        middle = along / 2 if before else width - along / 2
+        return Rect(x + before, y, width - along, height), (x + middle, y + height / 2)
+    along = LINE_STEP if vertex.label else 0.0
+    before = along if is_first else 0.0
+    middle = along / 2 if before else height - along / 2
+    return Rect(x, y + before, width, height - along), (x + width / 2, y + middle)
 
 
 def pads(direction: str) -> tuple[float, float, float, float]:
@@ -442,36 +416,34 @@ def _hold_spines(
     above: Mapping[int, list[Pull]], below: Mapping[int, list[Pull]]
 ) -> list[dict[int, list[Pull]]]:
     """Return the pulls of the vertices without a straight link; the others are held."""
-    straight = {
-        v
-        for side in (above, below)
-        for v, pulls in side.items()
-        if any(pull[2] >= SPINE for pull in pulls)
-    }
-    held: dict[int, list[Pull]] = {v: [(v, 0.0, MAIN_SPINE)] for v in straight}
-    return [
-        held,
-        *({v: pulls for v, pulls in side.items() if v not in straight} for side in (above, below)),
-    ]
+    held: dict[int, list[Pull]] = {}
+    for v, pulls in chain(above.items(), below.items()):
+        if any(strength >= SPINE for _, _, strength in pulls):
+            held[v] = [(v, 0.0, MAIN_SPINE)]
+    free_above = {v: pulls for v, pulls in above.items() if v not in held}
+    free_below = {v: pulls for v, pulls in below.items() if v not in held}
+    return [held, free_above, free_below]
 
 
-def _move_row(
-    row: Sequence[int],
-    steps: Sequence[float],
+def _move_rows(
+    rows: Iterable[tuple[Sequence[int], Sequence[float]]],
     sides: Sequence[Mapping[int, list[Pull]]],
     x: dict[int, float],
 ) -> None:
-    wanted, weights = [], []
-    for v in row:
-        total, weight = 0.0, 0.0
-        for side in sides:
-            for neighbour, shift, strength in side.get(v, ()):
+    """Move the vertices of each row, given with its ``steps``, to where the pulls draw them."""
+    for row, steps in rows:
+        wanted, weights = [], []
+        for v in row:
+            total, weight = 0.0, 0.0
+            for neighbour, shift, strength in chain.from_iterable(
+                side.get(v, ()) for side in sides
+            ):
                 total += (x[neighbour] + shift) * strength
                 weight += strength
-        wanted.append(total / weight if weight else x[v])
-        # A vertex without neighbours gives way to all others, but keeps its order.
-        weights.append(weight or 0.05)
-    x.update(zip(row, fit_in_order(wanted, weights, steps), strict=True))
+            wanted.append(total / weight if weight else x[v])
+            # A vertex without neighbours gives way to all others, but keeps its order.
+            weights.append(weight or 0.05)
+        x.update(zip(row, fit_in_order(wanted, weights, steps), strict=True))
 
 
 def _find_favourites(pairs: Sequence[tuple[int, int]], points: Collection[int]) -> dict[int, int]:
@@ -485,7 +457,8 @@ def _find_favourites(pairs: Sequence[tuple[int, int]], points: Collection[int]) 
         links.setdefault(v, []).append(i)
     favourites: dict[int, int] = {}
     for v, own in links.items():
-        alike = [i for i in own if (pairs[i][1] in points) == (v in points)]
+        is_point = v in points
+        alike = [i for i in own if (pairs[i][1] in points) == is_point]
         if len(own) <= 2 or len(alike) == 1:
             favourites[v] = alike[0] if alike else own[0]
     return favourites
