@@ -42,9 +42,8 @@ def draw_difference(
     """
     a, b = as_checkpoint(left), as_checkpoint(right)
     first, second = annotate_model(a), annotate_model(b)
-    branches = _open_branches(
-        first, second, match_nodes(a, b, prefixes=prefixes, map=map, renames=renames)
-    )
+    matched = match_nodes(a, b, prefixes=prefixes, map=map, renames=renames)
+    branches = _open_branches(first, second, matched)
     changes = list_changes(first.graph, second.graph, branches)
     merged = merge(first, second, [branch.images for branch in branches])
     nodes = second.graph.nodes
@@ -56,17 +55,14 @@ def draw_difference(
         nodes[each.new.id]: [format_change(change) for change in each.changes]
         for each in changes.changed
     }
-    for node, note in _note_parameters(
-        difference, [node for node in merged.graph.graph.variables() if node not in marks]
-    ):
+    common = [node for node in merged.graph.graph.variables() if node not in marks]
+    for node, note in _note_parameters(difference, common):
         notes.setdefault(node, []).append(note)
-    renamed = {
-        nodes[each.new.id]: f"was {each.old.name}"
-        for each in changes.renamed
-        if difference.graph.renamed
-    }
-    # A diff has no differences in bodies
-    labels = {node: text for node, text in renamed.items() if node not in second.bodies}
+    labels: dict[Node, str] = {}
+    if difference.graph.renamed:
+        renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed}
+        # A diff has no differences in bodies
+        labels = {node: text for node, text in renamed.items() if node not in second.bodies}
     # Later marks win: changed beats renamed.
     marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
@@ -80,40 +76,38 @@ def draw_difference(
 def _note_parameters(
     difference: Difference, variables: Sequence[Node]
 ) -> Iterator[tuple[Node, str]]:
-    for parameter in difference.parameters.changes if difference.parameters else ():
+    if difference.parameters is None:
+        return
+    for parameter in difference.parameters.changes:
         name = split_key(parameter.new or parameter.old or "")[1]
-        text = (
-            parameter.detail or f"{parameter.how} differ"
-            if parameter.how != "renamed"
-            else "renamed"
-        )
-        yield from ((node, f"parameter: {text}") for node in variables if node.name == name)
+        text = parameter.detail or f"{parameter.how} differ"
+        if parameter.how == "renamed":
+            text = "renamed"
+        for node in variables:
+            if node.name == name:
+                yield node, f"parameter: {text}"
 
 
 def _list_texts(difference: Difference) -> Iterator[str]:
     """Yield common changes, and changes that no node shows."""
+    graph = difference.graph
     yield from (summary.text for summary in difference.summary if summary.count > 1)
-    yield from (f"{tie.how}: {format_tie(tie)}" for tie in difference.graph.ties)
-    yield from (
-        format_change(change)
-        for change in (*difference.graph.outputs, *difference.graph.attributes)
-    )
+    yield from (f"{tie.how}: {format_tie(tie)}" for tie in graph.ties)
+    yield from map(format_change, (*graph.outputs, *graph.attributes))
 
 
 def _open_branches(
     left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[PairedBranch]
 ) -> list[PairedBranch]:
     """Return the branches of the unfolded graphs, whose nodes in bodies are paired as well."""
-    outer = {*left.images.values(), *right.images.values()}
+    taken = {*left.images.values(), *right.images.values()}
     opened: list[PairedBranch] = []
     for branch in branches:
         images = {left.images.get(a, a): right.images.get(b, b) for a, b in branch.images.items()}
         if left.bodies and right.bodies:
-            taken = {*outer, *(node for each in opened for node in each.images.values())} - {
-                *images,
-                *images.values(),
-            }
-            images = align(left.graph, right.graph, known=images, taken=taken).images
+            others = taken - {*images, *images.values()}
+            images = align(left.graph, right.graph, known=images, taken=others).images
+            taken.update(images.values())
         names = {left.images.get(node, node): name for node, name in branch.names.items()}
         opened.append(replace(branch, images=images, names=names))
     return opened
@@ -122,13 +116,14 @@ def _open_branches(
 def _list_marked(graph: AnnotatedGraph) -> Iterator[Section]:
     for mark, word in MARKS.items():
         nodes = [node for node in graph.graph.nodes if graph.marks.get(node) == mark]
-        lines: list[tuple[str, Node | None]] = [
-            (_describe_node(node, graph), node) for node in nodes[:_LISTED]
-        ]
+        if not nodes:
+            continue
+        lines: list[tuple[str, Node | None]] = []
+        for node in nodes[:_LISTED]:
+            lines.append((_describe_node(node, graph), node))
         if len(nodes) > _LISTED:
             lines.append((f"and {len(nodes) - _LISTED} more", None))
-        if nodes:
-            yield Section(f"{format_count(len(nodes), 'node')} {word}", lines)
+        yield Section(f"{format_count(len(nodes), 'node')} {word}", lines)
 
 
 def _describe_node(node: Node, graph: AnnotatedGraph) -> str:

@@ -34,35 +34,28 @@ def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "au
     first, second = annotate_model(a), annotate_model(b)
     images = align(first.graph, second.graph).images
     merged = merge(first, second, [images])
-    place = {
-        node.name: images.get(node) or merged.first.get(node, node) for node in first.graph.nodes
-    }
-    names = (place, {node.name: node for node in second.graph.nodes})
+    places = {**merged.first, **images}
+    by_name = {node.name: places.get(node, node) for node in first.graph.nodes}
+    by_other_name = {node.name: node for node in second.graph.nodes}
     marks: dict[Node, str] = {}
     regions: list[tuple[str, Node | None]] = []
     for region in _find_worst(report):
-        operators = [
-            names[i].get(each.name)
-            for i, side in enumerate((region.nodes, region.other_nodes))
-            for each in side
+        mark = _mark_region(region)
+        inside = [by_name[each.name] for each in region.nodes if each.name in by_name]
+        inside += [
+            by_other_name[each.name] for each in region.other_nodes if each.name in by_other_name
         ]
-        inside = [node for node in operators if node is not None]
-        marks.update(dict.fromkeys(inside, _mark_region(region)))
-        regions.append(
-            (
-                f"{MARKS[_mark_region(region)]}: {_describe_region(region)}",
-                next(reversed(inside), None),
-            )
-        )
-    # Without regions only the outputs of operators were compared.
-    marks.update(() if regions else _mark_values(report, second))
+        marks.update(dict.fromkeys(inside, mark))
+        last = inside[-1] if inside else None
+        regions.append((f"{MARKS[mark]}: {_describe_region(region)}", last))
+    if not regions:  # only the outputs of operators were compared
+        marks.update(_mark_values(report, second))
     only = {
         **dict.fromkeys(merged.first.values(), "only in the original"),
         **dict.fromkeys(merged.second, "only in the other"),
     }
-    graph = replace(
-        merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op}
-    )
+    labels = {node: text for node, text in only.items() if node.op}
+    graph = replace(merged.graph, marks=marks, labels=labels)
     sections = [Section(report.verdict, [(text, None) for text in _list_stages(report)])]
     if regions:
         sections.append(Section(format_count(len(regions), "region"), regions))
@@ -74,34 +67,31 @@ def _find_worst(report: Report) -> Iterable[Region]:
     regions = (
         region for branch in report.branches for each in branch.regions for region in each.regions
     )
-    return {
-        region.ends: region
-        for region in sorted(regions, key=lambda region: _GRAVE.index(_mark_region(region)))
-    }.values()
+    by_gravity = sorted(regions, key=lambda region: _GRAVE.index(_mark_region(region)))
+    return {region.ends: region for region in by_gravity}.values()
 
 
 def _list_stages(report: Report) -> Iterator[str]:
-    for stage in (stage for branch in report.branches for stage in branch.stages):
-        yield f"{stage.name}: {stage.summary}"
-        yield from stage.details
+    for branch in report.branches:
+        for stage in branch.stages:
+            yield f"{stage.name}: {stage.summary}"
+            yield from stage.details
 
 
 def _mark_region(region: Region) -> str:
-    return "near" if region else "unjudged" if region.comparison is None else "apart"
+    if region:
+        return "near"
+    return "unjudged" if region.comparison is None else "apart"
 
 
 def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, str]]:
     heads = {output_name(head): head.node for head in side.graph.heads}
     nodes = {node.name: node for node in side.graph.nodes}
-    for values in (values for branch in report.branches for values in branch.rounds):
-        yield from (
-            (heads[o.output], "apart")
-            for o in values.outputs
-            if not o.comparison and o.output in heads
-        )
-        yield from (
-            (nodes[o.node], "apart") for o in values.layers if not o.comparison and o.node in nodes
-        )
+    for branch in report.branches:
+        for values in branch.rounds:
+            apart = [heads.get(each.output) for each in values.outputs if not each.comparison]
+            apart += [nodes.get(each.node) for each in values.layers if not each.comparison]
+            yield from ((node, "apart") for node in apart if node is not None)
 
 
 def _describe_region(region: Region) -> str:
@@ -121,9 +111,9 @@ def _describe_judgement(region: Region) -> str:
         return f"{ends}: at most one step apart"
     if region and region.comparison.identical:
         return f"{ends}: bit for bit"
-    far = (
-        ""
-        if region.of_largest is None
-        else f"{region.of_largest:.2g} of the largest number, {region.tolerance:.2g} allowed"
-    )
-    return f"{ends}: {far if region else ', '.join(filter(None, (region.comparison.reason, far)))}"
+    reasons = [] if region else [region.comparison.reason]
+    if region.of_largest is not None:
+        reasons.append(
+            f"{region.of_largest:.2g} of the largest number, {region.tolerance:.2g} allowed"
+        )
+    return f"{ends}: {', '.join(filter(None, reasons))}"

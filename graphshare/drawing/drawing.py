@@ -139,11 +139,10 @@ def format_drawing(
     Raises:
         GraphvizError: an image is asked for, and Graphviz is not installed.
     """
-    text = (
-        _format_page(graph, picture, files, form, sections)
-        if form.to == "html"
-        else _format_picture(picture, form)
-    )
+    if form.to == "html":
+        text = _format_page(graph, picture, files, form, sections)
+        return Drawing(text, picture, tuple(notes))
+    text = _format_picture(picture, form)
     if form.to in IMAGES:
         return Drawing("", picture, tuple(notes), render_image(text, form.to))
     return Drawing(text, picture, tuple(notes))
@@ -178,27 +177,27 @@ def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
     """Return the prefixes of a graph's branches; find them if ``prefixes`` is empty. Raises
     RefusedError.
     """
-    names = [node.name for node in graph.nodes if not node.is_variable]
-    # Sorted, each prefix is found by one search.
-    ordered = sorted(names) if prefixes else []
-    places = [(prefix, bisect_left(ordered, prefix)) for prefix in prefixes]
-    missing = [
-        prefix for prefix, i in places if i == len(ordered) or not ordered[i].startswith(prefix)
-    ]
-    if missing:
-        hints = {prefix: suggest(prefix, names, "operators") for prefix in missing}
-        raise RefusedError(
-            [
-                Fault(f"no operator's name begins with the prefix {p!r}", hint=hint)
-                for p, hint in hints.items()
-            ]
-        )
     if prefixes:
+        _check_prefixes(graph, prefixes)
         return tuple(prefixes)
     try:
         return tuple(find_prefixes(graph))
     except RefusedError:
         return ()  # one branch
+
+
+def _check_prefixes(graph: Graph, prefixes: Sequence[str]) -> None:
+    names = [node.name for node in graph.nodes if not node.is_variable]
+    ordered = sorted(names)
+    faults = []
+    for prefix in dict.fromkeys(prefixes):
+        # Sorted, names with the prefix follow the place of the prefix itself.
+        place = bisect_left(ordered, prefix)
+        if place == len(ordered) or not ordered[place].startswith(prefix):
+            hint = suggest(prefix, names, "operators")
+            faults.append(Fault(f"no operator's name begins with the prefix {prefix!r}", hint=hint))
+    if faults:
+        raise RefusedError(faults)
 
 
 def find_known_shapes(

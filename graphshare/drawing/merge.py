@@ -39,15 +39,15 @@ class _Counterparts:
         self._branches = branches
         self._needed = reachable(left.graph)
         self.images: dict[Node, Node] = {}
-        for node, image in (pair for branch in branches for pair in branch.items()):
-            # The first of several copies stands for nodes that no branch pairs.
-            self.images.setdefault(node, image)
+        for branch in branches:
+            for node, image in branch.items():
+                # The first of several copies stands for nodes that no branch pairs.
+                self.images.setdefault(node, image)
         self.alone: dict[Node, Node] = {}
         for node in self._needed:  # inputs come first
             if node not in self.images:
-                self.alone[node] = replace(
-                    node, inputs=tuple(map(self.follow, node.inputs)), control_deps=()
-                )
+                inputs = tuple(map(self.follow, node.inputs))
+                self.alone[node] = replace(node, inputs=inputs, control_deps=())
 
     def follow(self, entry: Entry, branch: Images = EMPTY) -> Entry:
         """Return the counterpart of a value, in ``branch`` if it has one."""
@@ -58,8 +58,9 @@ class _Counterparts:
         members = set(self._needed)
         lines: dict[_Line, Entry] = {}
         for branch in self._branches:
-            for node, image in branch.items():
-                for entry in node.inputs if node in members else ():
+            needed = {node: image for node, image in branch.items() if node in members}
+            for node, image in needed.items():
+                for entry in node.inputs:
                     start = self.follow(entry, branch)
                     lines[start.node, start.index, image] = start
         return lines
@@ -83,14 +84,12 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     # The line of a lost output leads nowhere, but keeps its operator in the picture.
     ends = {(head.node, head.index): head for head in left.graph.heads if head.node in alone}
     lost += [(counterparts.follow(head), None) for head in ends.values()]
+    shapes = {(alone[n], i): shape for (n, i), shape in left.shapes.items() if n in alone}
     graph = replace(
         right,
         graph=replace(right.graph, nodes=(*right.graph.nodes, *alone.values())),
         parameters=right.parameters | {alone[node] for node in left.parameters & alone.keys()},
-        shapes={
-            **{(alone[n], i): shape for (n, i), shape in left.shapes.items() if n in alone},
-            **right.shapes,
-        },
+        shapes={**shapes, **right.shapes},
         bodies={**right.bodies, **_place_bodies(left, right, counterparts.images, alone)},
         alone=frozenset(alone.values()),
         added=frozenset(news - olds.keys()),
@@ -102,14 +101,14 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
 def _place_bodies(
     left: AnnotatedGraph, right: AnnotatedGraph, images: Images, alone: Images
 ) -> dict[Node, OpenBody]:
-    twins = {
-        left.bodies[a]: right.bodies[b]
-        for a, b in images.items()
-        if a in left.bodies and b in right.bodies
-    }
+    """Return the bodies of nodes ``alone``: their counterparts of the second graph, else copies."""
+    twins: dict[OpenBody, OpenBody] = {}
+    for node, image in images.items():
+        if node in left.bodies and image in right.bodies:
+            twins[left.bodies[node]] = right.bodies[image]
+    places = {**alone, **images}
     for body in left.bodies.values():
         if body not in twins:
-            twins[body] = OpenBody(
-                body.key, body.depth, images.get(body.owner) or alone.get(body.owner, body.owner)
-            )
+            owner = places.get(body.owner, body.owner)
+            twins[body] = OpenBody(body.key, body.depth, owner)
     return {alone[node]: twins[body] for node, body in left.bodies.items() if node in alone}

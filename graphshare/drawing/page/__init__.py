@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _SCRIPTS = ("placement.js", "view.js", "panel.js", "main.js")
 _LINKS = ("data", "control", "added", "removed")
 _KINDS = ("box", "scope", "point", "gutter")
+_SHAPES = {"shared": "cylinder", "parameter": "cylinder", "input": "round", "output": "round"}
 _MOST_BYTES = 2_000_000_000  # of parameters that are read for statistics
 _LONGEST_TEXT = 2000  # characters of a name or of an attribute
 _MOST_USERS = 50
@@ -118,13 +119,14 @@ def _describe_palette(palette: Palette) -> dict[str, object]:
 
 def _describe_sections(sections: Sequence[Section], details: Details) -> list[object]:
     numbers = {node: number for number, node in enumerate(details.nodes)}
-    return [
-        [
-            _cut(s.title),
-            [[_cut(text), numbers.get(node) if node else None] for text, node in s.lines],
+    described: list[object] = []
+    for section in sections:
+        lines = [
+            [_cut(text), None if node is None else numbers.get(node)]
+            for text, node in section.lines
         ]
-        for s in sections
-    ]
+        described.append([_cut(section.title), lines])
+    return described
 
 
 def _describe_layout(picture: Picture, details: Details) -> dict[str, object]:
@@ -147,11 +149,7 @@ def _describe_box(box: Box, numbers: dict[Node, int]) -> dict[str, object]:
     is_scope = box.kind == "scope"
     return {
         "kind": box.paint,
-        "shape": "cylinder"
-        if box.kind in ("shared", "parameter")
-        else "round"
-        if box.kind in ("input", "output")
-        else "",
+        "shape": _SHAPES.get(box.kind, ""),
         "texts": box_texts(box),
         "label": box.label,
         # A folded scope may have thousands of nodes; their own boxes list them.
@@ -204,44 +202,46 @@ def describe_boxes(graph: AnnotatedGraph, files: Sequence[ParameterFile]) -> Det
         measured |= _measure(variables, file, notes)
     parameters: dict[str, _Table] = {}
     for node in graph.graph.nodes:
-        if node in graph.parameters:
-            shape = graph.shapes.get((node, 0))
-            names = list(dict.fromkeys(user.name for user, _ in users.get(node, ())))
-            parameters[_cut(node.name)] = {
-                "shape": format_dims(shape, separator="×") if shape is not None else "",
-                "users": [_cut(name) for name in names[:_MOST_USERS]],
-                "count": len(names),
-                "rows": measured.get(node, []),
-            }
+        if node not in graph.parameters:
+            continue
+        names = list(dict.fromkeys(user.name for user, _ in users.get(node, ())))
+        parameters[_cut(node.name)] = {
+            "shape": _format_shape(graph, Entry(node)),
+            "users": [_cut(name) for name in names[:_MOST_USERS]],
+            "count": len(names),
+            "rows": measured.get(node, []),
+        }
     outputs = _list_outputs(graph)
-    return Details(
-        {n: _describe_node(n, graph, outputs.get(n, ())) for n in graph.graph.nodes},
-        parameters,
-        tuple(notes),
-    )
+    nodes = {n: _describe_node(n, graph, outputs.get(n, ())) for n in graph.graph.nodes}
+    return Details(nodes, parameters, tuple(notes))
 
 
 def _describe_node(node: Node, graph: AnnotatedGraph, outputs: Sequence[str]) -> _Table:
-    inputs = [entry for entry in node.inputs if entry.node not in graph.parameters]
-    table: _Table = {
+    inputs: list[tuple[str, str]] = []
+    parameters: dict[str, None] = {}
+    for entry in node.inputs:
+        name = _cut(entry.node.name)
+        if entry.node in graph.parameters:
+            parameters[name] = None
+        else:
+            inputs.append((name, _format_shape(graph, entry)))
+    notes = list(graph.notes.get(node, ()))
+    if node in graph.labels:
+        notes.insert(0, graph.labels[node])
+    return {
         "name": _cut(node.name),
         "op": node.op or "variable",
         "attrs": [(_cut(key), _cut(value)) for key, value in node.attrs.items()],
-        "inputs": [(_cut(entry.node.name), _format_shape(graph, entry)) for entry in inputs],
+        "inputs": inputs,
         "outputs": outputs,
-        "parameters": list(
-            dict.fromkeys(
-                _cut(entry.node.name) for entry in node.inputs if entry.node in graph.parameters
-            )
-        ),
+        "parameters": list(parameters),
+        "notes": [_cut(note) for note in notes],
     }
-    notes = [*([graph.labels[node]] if node in graph.labels else []), *graph.notes.get(node, ())]
-    return {**table, "notes": [_cut(note) for note in notes]}
 
 
 def _format_shape(graph: AnnotatedGraph, entry: Entry) -> str:
     shape = graph.shapes.get((entry.node, entry.index))
-    return format_dims(shape, separator="×") if shape is not None else ""
+    return "" if shape is None else format_dims(shape, separator="×")
 
 
 def _list_outputs(graph: AnnotatedGraph) -> dict[Node, list[str]]:
@@ -272,16 +272,11 @@ def _measure(
             if is_small and record.shape is not None:
                 statistics = measure_array(reader, record, advance)
                 rows[node] += _format_statistics(statistics)
-                rows[node] += (
-                    [("histogram", counts)]
-                    if (counts := count_in_bins(reader, record, statistics, _BINS))
-                    else []
-                )
-    notes.update(
-        {}
-        if is_small
-        else {f"statistics are left out: the parameters have {format_bytes(total)}": None}
-    )
+                counts = count_in_bins(reader, record, statistics, _BINS)
+                if counts:
+                    rows[node].append(("histogram", counts))
+    if not is_small:
+        notes[f"statistics are left out: the parameters have {format_bytes(total)}"] = None
     return rows
 
 
