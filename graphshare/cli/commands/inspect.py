@@ -5,13 +5,14 @@ for each.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from graphshare.api.fingerprint import fingerprint
-from graphshare.api.inspect import inspect, inspect_checkpoint, inspect_models
+from graphshare.api.inspect import CheckpointFacts, inspect, inspect_checkpoint, inspect_models
 from graphshare.checkpoint.folder import ModelFiles, Sieve, find_named_models, is_folder_of_models
 from graphshare.checkpoint.load import Shapes, load
 from graphshare.checkpoint.model import Checkpoint
@@ -22,11 +23,13 @@ from graphshare.cli.console import align, name_options, put, put_json, put_table
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.files.paths import note_read
+from graphshare.formats.facets import StaticType
 from graphshare.formats.model_format import find_format
 from graphshare.formats.model_names import find_stem
 from graphshare.formats.params.records import ParameterFile
-from graphshare.inspection.folder import ModelFacts, count_numbers, find_shared
+from graphshare.inspection.folder import ModelFacts, SharedWeights, count_numbers, find_shared
 from graphshare.inspection.graph import Inspection, list_module_names
+from graphshare.ir.graph import EMPTY
 from graphshare.text.format import (
     format_bytes,
     format_count,
@@ -170,10 +173,10 @@ def _inspect_model(
         msgspec.structs.replace(role, reason=name_options(role.reason)) for role in inspection.roles
     ]
     inspection = msgspec.structs.replace(inspection, roles=reasons)
-    shaped = inspection.shaped.outputs if inspection.shaped is not None else []
-    unknown = [output.name for output in shaped if output.dtype is None]
-    if unknown and types.are_stated:
-        warn([types.explain_unknown_types(unknown)])
+    if inspection.shaped is not None and types.are_stated:
+        unknown = [output.name for output in inspection.shaped.outputs if output.dtype is None]
+        if unknown:
+            warn([types.explain_unknown_types(unknown)])
     if format_ != "text":
         put_json(_list_fields(inspection), lines=format_ == "jsonl")
     else:
@@ -229,11 +232,9 @@ def _put_several(
     folder = {"folder": graph} if len(graphs) == 1 else {}
     if digests:
         return _put_fingerprints(models, format_)
-    return (
-        _put_shared(models, format_, sieve)
-        if shared
-        else _put_models(models, folder, format_, sieve)
-    )
+    if shared:
+        return _put_shared(models, format_, sieve)
+    return _put_models(models, folder, format_, sieve)
 
 
 def _list_used(options: Mapping[str, object]) -> list[str]:
@@ -258,71 +259,32 @@ def _is_checkpoint(models: Sequence[ModelFiles], graphs: Sequence[str]) -> bool:
 def _put_checkpoint(folder: str, format_: str) -> int:
     facts = inspect_checkpoint(folder)
     warn([str(remark) for remark in facts.remarks])
-    if format_ != "text":
-        put_json(facts, lines=format_ == "jsonl")
-        return 0
-    put(
-        [
-            _line(
-                "checkpoint",
-                f"{facts.folder}, {format_count(facts.shards, 'shard')}"
-                + (f", {facts.index}" if facts.index else ""),
-            )
-        ]
-    )
-    put(
-        [
-            _line(
-                "architecture",
-                format_names(facts.architectures, _LISTED) or "unknown: config.json states none",
-            )
-        ]
-    )
-    put(
-        [
-            _line(
-                "tensors",
-                f"{facts.tensors:,}: {format_count(facts.numbers, 'number')}, {format_bytes(facts.size)}",
-            )
-        ]
-    )
-    put(
-        [
-            _line(
-                "types",
-                ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in facts.dtypes.items())
-                or "none",
-            )
-        ]
-    )
-    put([_line("ties", facts.statement)])
-    for tie in facts.ties:
-        put(
-            [
-                _line(
-                    "",
-                    f"{tie.name} and {tie.kept}: {_STORED[tie.stored].format(format_bytes(tie.size))}",
-                )
-            ]
-        )
+    _put_either(facts, _format_checkpoint(facts), format_)
     return 0
+
+
+def _format_checkpoint(facts: CheckpointFacts) -> Iterator[str]:
+    files = [facts.folder, format_count(facts.shards, "shard")]
+    if facts.index:
+        files.append(facts.index)
+    yield _line("checkpoint", ", ".join(files))
+    architectures = format_names(facts.architectures, _LISTED)
+    yield _line("architecture", architectures or "unknown: config.json states none")
+    size = f"{format_count(facts.numbers, 'number')}, {format_bytes(facts.size)}"
+    yield _line("tensors", f"{facts.tensors:,}: {size}")
+    dtypes = [f"{dtype} {format_bytes(size)}" for dtype, size in facts.dtypes.items()]
+    yield _line("types", ", ".join(dtypes) or "none")
+    yield _line("ties", facts.statement)
+    for tie in facts.ties:
+        stored = _STORED[tie.stored].format(format_bytes(tie.size))
+        yield _line("", f"{tie.name} and {tie.kept}: {stored}")
 
 
 def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
     sharing = find_shared(models)
+    _put_either(sharing, _format_groups(sharing), format_)
     if format_ != "text":
-        put_json(sharing, lines=format_ == "jsonl")
         return 0
-    for group in sharing.groups:
-        put(
-            [
-                (
-                    f"{format_bytes(group.size)} in {format_count(len(group.models), 'model')}, "
-                    f"{format_count(group.arrays, 'array')}"
-                )
-            ]
-        )
-        put(f"  {model}" for model in group.models)
     for note in sieve.notes():
         say(note)
     if sharing.left:
@@ -334,6 +296,35 @@ def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
     return 0
 
 
+def _format_groups(sharing: SharedWeights) -> Iterator[str]:
+    for group in sharing.groups:
+        models = format_count(len(group.models), "model")
+        yield f"{format_bytes(group.size)} in {models}, {format_count(group.arrays, 'array')}"
+        yield from (f"  {model}" for model in group.models)
+
+
+class _Answers:
+    """Print an answer for each model at once, except that JSON is one document and waits for all."""
+
+    def __init__(self, format_: str) -> None:
+        self._format = format_
+        self._collected: list[object] = []
+
+    def put(self, fields: object, line: str) -> None:
+        """Print one model's ``fields`` as JSON, or its ``line`` of text."""
+        if self._format == "text":
+            put([line])
+        elif self._format == "jsonl":
+            put_json(fields, lines=True)
+        else:
+            self._collected.append(fields)
+
+    def finish(self, folder: Mapping[str, str] = EMPTY) -> None:
+        """Print the document with the collected answers, and facts of the ``folder``."""
+        if self._format == "json":
+            put_json({**folder, "models": self._collected})
+
+
 def _put_models(
     models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve
 ) -> int:
@@ -343,28 +334,25 @@ def _put_models(
     width = min(_WIDEST, max(len(find_stem(model.path)) for model in models))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
-    broken, collected = 0, []
+    broken, answers = 0, _Answers(format_)
     for facts in inspect_models(models):
         broken += bool(facts.faults)
+        answers.put(facts, _format_model(facts, width))
         if format_ == "text":
-            put([_format_model(facts, width)])
             warn(facts.remarks)
-        # JSON is one document and waits for all.
-        elif format_ == "jsonl":
-            put_json(facts, lines=True)
-        else:
-            collected.append(facts)
-    if format_ == "json":
-        put_json({**folder, "models": collected})
+    answers.finish(folder)
     for note in sieve.notes():
         say(note)
+    counts = [format_count(len(models), "model")]
+    if broken:
+        counts.append(f"{broken} cannot be read")
     if format_ == "text" or broken:
-        say(format_count(len(models), "model") + (f", {broken} cannot be read" if broken else ""))
+        say(", ".join(counts))
     return 2 if broken else 0
 
 
 def _put_fingerprints(models: list[ModelFiles], format_: str) -> int:
-    broken, collected = 0, []
+    broken, answers = 0, _Answers(format_)
     for files in models:
         try:
             mark = fingerprint(load(files.graph, params=files.newest or None))
@@ -373,14 +361,9 @@ def _put_fingerprints(models: list[ModelFiles], format_: str) -> int:
             warn([str(fault) for fault in error.faults])
             continue
         fields = {"graph": redact(files.graph), **msgspec.structs.asdict(mark)}
-        if format_ == "text":
-            put([f"{mark.structure} {mark.weights or '-':64} {find_stem(files.graph)}"])
-        elif format_ == "jsonl":
-            put_json(fields, lines=True)
-        else:
-            collected.append(fields)
-    if format_ == "json":
-        put_json({"models": collected})
+        line = f"{mark.structure} {mark.weights or '-':64} {find_stem(files.graph)}"
+        answers.put(fields, line)
+    answers.finish()
     return 2 if broken else 0
 
 
@@ -388,23 +371,20 @@ def _format_model(facts: ModelFacts, width: int) -> str:
     name = f"{find_stem(facts.graph):{width}}"
     if facts.faults:
         return f"{name}  error: {'; '.join(_describe(facts))}"
-    numbers = (
-        format_count(facts.parameters or 0, "array")
-        if facts.numbers is None
-        else f"{facts.numbers:,}"
-    )
+    arrays = format_count(facts.parameters or 0, "array")
+    numbers = arrays if facts.numbers is None else f"{facts.numbers:,}"
     if facts.nodes is None:
         return f"{name}  {'-':>7}  {numbers:>13}  {facts.generation}"
-    ends = " -> ".join(
-        format_names(names, _SHOWN) or "none" for names in (facts.inputs, facts.outputs)
-    )
-    return f"{name}  {facts.nodes:7,}  {numbers:>13}  {ends}"
+    inputs = format_names(facts.inputs, _SHOWN) or "none"
+    outputs = format_names(facts.outputs, _SHOWN) or "none"
+    return f"{name}  {facts.nodes:7,}  {numbers:>13}  {inputs} -> {outputs}"
 
 
 def _describe(facts: ModelFacts) -> Iterator[str]:
     """Yield the first faults, with the file unless it is the graph's."""
     for fault in facts.faults[:_SHOWN]:
-        yield str(msgspec.structs.replace(fault, where="") if fault.where == facts.graph else fault)
+        where = "" if fault.where == facts.graph else fault.where
+        yield str(msgspec.structs.replace(fault, where=where))
     if len(facts.faults) > _SHOWN:
         yield f"and {len(facts.faults) - _SHOWN} more"
 
@@ -433,24 +413,15 @@ def _format_summary(
     inspection: Inspection, model: Checkpoint, *, with_layers: bool
 ) -> Iterator[str]:
     """Operators are listed unless the layers follow."""
-    file = model.parameter_file
-    shapes = (
-        {}
-        if inspection.shaped is None
-        else {output.name: output.shape for output in inspection.shaped.outputs}
-    )
+    shapes: dict[str, _Dims] = {}
+    if inspection.shaped is not None:
+        shapes = {output.name: output.shape for output in inspection.shaped.outputs}
     yield _line("model", _name_files(model))
     format_ = find_format(model.graph)
-    types = {
-        name: f"{name} {type_}" for name, type_ in format_.types.list_types(model.graph).items()
-    }
-    yield _line(
-        "inputs", _name_with_shapes([types.get(name, name) for name in inspection.inputs], shapes)
-    )
-    yield _line(
-        "outputs", _name_with_shapes([types.get(name, name) for name in inspection.outputs], shapes)
-    )
-    yield _format_parameters(inspection, file)
+    types = format_.types.list_types(model.graph)
+    yield _line("inputs", _describe_values(inspection.inputs, types, shapes))
+    yield _line("outputs", _describe_values(inspection.outputs, types, shapes))
+    yield _format_parameters(inspection, model.parameter_file)
     if format_.knows_operators:
         labels = list_module_names(model.graph, held=model.held).label_names
         yield _line("multiply-adds", _format_multiply_adds(inspection, labels, shapes))
@@ -462,10 +433,8 @@ def _format_summary(
     for what, count in model.graph.source.count_parts(model.graph.nodes).items():
         yield _line(f"{what}s", f"{count:,}")
     if not with_layers:
-        yield _line(
-            "operators",
-            ", ".join(f"{op} {count}" for op, count in inspection.ops.items()) or "none",
-        )
+        counts = [f"{op} {count}" for op, count in inspection.ops.items()]
+        yield _line("operators", ", ".join(counts) or "none")
 
 
 def _name_files(model: Checkpoint) -> str:
@@ -473,42 +442,53 @@ def _name_files(model: Checkpoint) -> str:
     if file is None:
         return model.where
     size = format_bytes(file.size)
-    return (
-        f"{model.where} ({size})"
-        if file.path == model.where
-        else f"{model.where}, {file.shown_path} ({size})"
-    )
+    if file.path == model.where:
+        return f"{model.where} ({size})"
+    return f"{model.where}, {file.shown_path} ({size})"
 
 
 def _line(title: str, text: str) -> str:
     return f"{title:17} {text}"
 
 
-def _name_with_shapes(names: Sequence[str], shapes: Mapping[str, _Dims]) -> str:
-    return (
-        format_names(
-            (f"{n} {format_dims(shapes[n])}" if n in shapes else n for n in names), _LISTED
-        )
-        or "none"
-    )
+def _describe_values(
+    names: Sequence[str], types: Mapping[str, StaticType], shapes: Mapping[str, _Dims]
+) -> str:
+    """Return names with their stated types, else with their known shapes."""
+    texts = []
+    for name in names:
+        text = name
+        if name in types:
+            text = f"{name} {types[name]}"
+        elif name in shapes:
+            text = f"{name} {format_dims(shapes[name])}"
+        texts.append(text)
+    return format_names(texts, _LISTED) or "none"
 
 
 def _format_parameters(inspection: Inspection, file: ParameterFile | None) -> str:
-    totals = inspection.shaped.totals if inspection.shaped is not None else None
-    arrays, states = (
-        format_count(len(inspection.parameters), "array"),
-        len(inspection.auxiliary_states),
-    )
-    if totals is not None and totals.parameters is not None and totals.auxiliary is not None:
-        more = (
-            f", {totals.auxiliary:,} of them in {format_count(states, 'auxiliary state')}"
-            if states
-            else ""
-        )
-        return _line("parameters", f"{totals.parameters + totals.auxiliary:,} in {arrays}{more}")
-    count = count_numbers(file, inspection.parameters)
-    known = arrays if count is None else f"{count:,} in {arrays}"
-    return _line("parameters", known + (f", {states} of them auxiliary states" if states else ""))
+    arrays = format_count(len(inspection.parameters), "array")
+    states = len(inspection.auxiliary_states)
+    numbers, in_states = _count_weights(inspection)
+    if numbers is None:
+        numbers = count_numbers(file, inspection.parameters)
+        share = f"{states} of them auxiliary states"
+    else:
+        share = f"{in_states:,} of them in {format_count(states, 'auxiliary state')}"
+    text = arrays if numbers is None else f"{numbers:,} in {arrays}"
+    return _line("parameters", f"{text}, {share}" if states else text)
+
+
+def _count_weights(inspection: Inspection) -> tuple[int | None, int]:
+    """Return the numbers in parameters and states together, None if a shape is unknown, and those
+    in states.
+    """
+    if inspection.shaped is None:
+        return None, 0
+    totals = inspection.shaped.totals
+    if totals.parameters is None or totals.auxiliary is None:
+        return None, 0
+    return totals.parameters + totals.auxiliary, totals.auxiliary
 
 
 def _format_multiply_adds(
@@ -520,26 +500,27 @@ def _format_multiply_adds(
             f"unknown: the shapes of {format_names(shaped.unsupported, _LISTED)} cannot be computed"
         )
     if shaped is not None and shaped.totals.multiply_adds is not None:
-        batch = (
-            f" for one sample of {format_names(shaped.samples, _LISTED)}" if shaped.samples else ""
-        )
-        return _count(shaped.totals.multiply_adds) + batch
+        text = _count(shaped.totals.multiply_adds)
+        if shaped.samples:
+            text += f" for one sample of {format_names(shaped.samples, _LISTED)}"
+        return text
     if inspection.contradiction:
         return "unknown: shapes in the files contradict each other"
-    unknown = [
-        name for name in inspection.inputs if name not in labels and _is_open(shapes.get(name))
-    ]
-    known = {
-        name: format_shape(shape)[1:-1]
-        for name in unknown
-        if (shape := shapes.get(name)) is not None
-    }
-    if not unknown:
+    inputs = [(name, shapes.get(name)) for name in inspection.inputs if name not in labels]
+    return _ask_for_shapes([(name, shape) for name, shape in inputs if _is_open(shape)])
+
+
+def _ask_for_shapes(inputs: Sequence[tuple[str, _Dims]]) -> str:
+    """Return the options that give the shapes of ``inputs``, with the sizes that are known."""
+    if not inputs:
         return "unknown"
-    options = " ".join(
-        f"--shape {quote_shell(name)}={known.get(name, '...')}" for name in unknown[:_LISTED]
-    )
-    return f"unknown: give {options}" + (" with a size for each ?" if known else "")
+    options = []
+    for name, shape in inputs[:_LISTED]:
+        sizes = "..." if shape is None else format_shape(shape)[1:-1]
+        options.append(f"--shape {quote_shell(name)}={sizes}")
+    text = f"unknown: give {' '.join(options)}"
+    is_partly_known = any(shape is not None for _, shape in inputs)
+    return f"{text} with a size for each ?" if is_partly_known else text
 
 
 def _is_open(shape: _Dims) -> bool:
@@ -548,48 +529,44 @@ def _is_open(shape: _Dims) -> bool:
 
 
 def _is_fully_shaped(inspection: Inspection) -> bool:
-    layers = inspection.shaped.totals.layers if inspection.shaped is not None else []
-    return bool(layers) and all(
-        shape is not None and None not in shape for layer in layers for shape in layer.outputs
-    )
+    if inspection.shaped is None:
+        return False
+    layers = inspection.shaped.totals.layers
+    shapes = chain.from_iterable(layer.outputs for layer in layers)
+    return bool(layers) and not any(map(_is_open, shapes))
 
 
 def _put_layers(shaped: Shaped, *, with_costs: bool) -> None:
     operators = sorted(
         shaped.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0)
     )
-    rows = [
-        (op, f"{total.nodes:,}", _count(total.parameters), _count(total.multiply_adds))
-        for op, total in operators
-    ]
-    put([""])
+    rows: list[tuple[str, ...]] = [("operator", "nodes", "parameters", "multiply-adds")]
+    for op, total in operators:
+        costs = (_count(total.parameters), _count(total.multiply_adds))
+        rows.append((op, f"{total.nodes:,}", *costs))
+    _put_costs(rows, with_costs=with_costs)
+    rows = [("layer", "operator", "output", "parameters", "multiply-adds")]
+    rows += map(_make_row, shaped.totals.layers)
+    _put_costs(rows, with_costs=with_costs)
+
+
+def _put_costs(rows: Sequence[tuple[str, ...]], *, with_costs: bool) -> None:
+    """Print a table whose first row has the titles, without its last column if costs are unknown."""
     end = None if with_costs else -1
-    put_table(
-        ("operator", "nodes", "parameters", "multiply-adds")[:end],
-        [row[:end] for row in rows],
-        right=_COUNTS,
-    )
+    titles, *others = [row[:end] for row in rows]
     put([""])
-    put_table(
-        ("layer", "operator", "output", "parameters", "multiply-adds")[:end],
-        [_make_row(layer)[:end] for layer in shaped.totals.layers],
-        right=_COUNTS,
-    )
+    put_table(titles, others, right=_COUNTS)
 
 
 def _make_row(layer: LayerCost) -> tuple[str, ...]:
     shapes = format_names(map(format_dims, layer.outputs), 3)
-    shared = f"{_count(layer.shared)} shared" if layer.shared != 0 else ""
-    parts = ([_count(layer.parameters)] if layer.parameters != 0 else []) + (
-        [shared] if shared else []
-    )
-    return (
-        layer.name,
-        layer.op,
-        shapes,
-        " + ".join(parts),
-        _count(layer.multiply_adds) if layer.multiply_adds != 0 else "",
-    )
+    weights = []
+    if layer.parameters != 0:
+        weights.append(_count(layer.parameters))
+    if layer.shared != 0:
+        weights.append(f"{_count(layer.shared)} shared")
+    cost = "" if layer.multiply_adds == 0 else _count(layer.multiply_adds)
+    return (layer.name, layer.op, shapes, " + ".join(weights), cost)
 
 
 def _count(count: int | None) -> str:
@@ -607,12 +584,12 @@ def _format_name_lists(inspection: Inspection) -> Iterator[str]:
     ):
         yield _line(title, ", ".join(names) or "none")
     yield "variables"
-    roles = [(role.name, role.kind, role.reason) for role in inspection.roles]
-    yield from (f"  {line}" for line in align(roles or [("none",)]))
+    yield from _indent([(role.name, role.kind, role.reason) for role in inspection.roles])
     if inspection.shaped is not None:
+        outputs = inspection.shaped.outputs
         yield "shapes"
-        rows = [
-            (output.name, format_dims(output.shape), output.dtype or "?")
-            for output in inspection.shaped.outputs
-        ]
-        yield from (f"  {line}" for line in align(rows or [("none",)]))
+        yield from _indent([(o.name, format_dims(o.shape), o.dtype or "?") for o in outputs])
+
+
+def _indent(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    return (f"  {line}" for line in align(rows or [("none",)]))
