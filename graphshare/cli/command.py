@@ -124,13 +124,15 @@ def refuse_other_values(command: click.Command, values: Mapping[str, Sequence[An
 
 
 def _describe_values(options: Sequence[Option], value: Any, other: Any) -> Fault:
-    flag, other_flag = (
-        _flag(next(o for o in options if not o.is_flag or o.flag_value == v))
-        for v in (value, other)
-    )
+    flag, other_flag = _find_flag(options, value), _find_flag(options, other)
     if flag != other_flag:
         return Fault(f"{flag} and {other_flag} cannot be combined", hint="leave one of them out")
     return Fault(f"{flag} is given twice: as {value!r} and as {other!r}", hint=f"give {flag} once")
+
+
+def _find_flag(options: Sequence[Option], value: Any) -> str:
+    """Return the option that has given ``value`` to the parameter of all ``options``."""
+    return _flag(next(each for each in options if not each.is_flag or each.flag_value == value))
 
 
 class AnswerFile(Option):
@@ -246,29 +248,25 @@ def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]
 
     Raises UsageError for the suffix of a format that the command does not write.
     """
-    options = {option.name: option for option in command.params}
-    out, format_ = ctx.params.get("out") or "", options.get("format_")
-    if (
-        not isinstance(options.get("out"), AnswerFile)
-        or format_ is None
-        or not isinstance(format_.type, click.Choice)
-    ):
+    format_ = next((each.type for each in command.params if each.name == "format_"), None)
+    has_file = any(isinstance(option, AnswerFile) for option in command.params)
+    if not has_file or not isinstance(format_, click.Choice):
         return {}
     if ctx.get_parameter_source("format_") is not ParameterSource.DEFAULT:
         return {}
+    out = ctx.params.get("out") or ""
     suffix = os.path.splitext(out)[1].removeprefix(".").lower()
-    chosen = {_SUFFIXES.get(name, name): name for name in format_.type.choices}
+    chosen = {_SUFFIXES.get(name, name): name for name in format_.choices}
+    if suffix in chosen:
+        return {"format_": chosen[suffix]}
     # An existing file may be an input of the command; that error comes first.
-    if suffix in _WRITTEN - chosen.keys() and not (suffix in _READ and os.path.exists(out)):
+    may_be_input = suffix in _READ and os.path.exists(out)
+    if suffix in _WRITTEN and not may_be_input:
         known = " or ".join(f".{each}" for each in chosen if each in _WRITTEN)
         hint = f"name a file that ends with {known}, or choose --format"
-        raise UsageError(
-            Fault(
-                f"-o {out!r} ends with .{suffix}, a format that this command does not write",
-                hint=hint,
-            )
-        )
-    return {"format_": chosen[suffix]} if suffix in chosen else {}
+        message = f"-o {out!r} ends with .{suffix}, a format that this command does not write"
+        raise UsageError(Fault(message, hint=hint))
+    return {}
 
 
 def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
@@ -357,21 +355,26 @@ class SuggestingGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not ctx.resilient_parsing:
-            # Other programs accept `graphshare help run`.
-            option = {"help": "--help", "version": "--version"}.get(args[0])
-            asked = (
-                " ".join([ctx.command_path, *args[1:2], option])
-                if option == "--help"
-                else f"{ctx.command_path} {option}"
-            )
-            near = f"did you mean `{asked}`?" if option else did_you_mean(args[0], known)
-            similar = [] if option else find_similar(args[0], known)[:1]
-            line = quote_shell(*ctx.command_path.split(), *similar, *args[1:])
-            hint = f"write `{line}`" if similar else f"see `{ctx.command_path} --help`"
-            raise UsageError(
-                Fault(f"no such command {args[0]!r}" + (f"; {near}" if near else ""), hint=hint)
-            )
+            raise UsageError(_describe_unknown(ctx.command_path, args, known))
         return super().resolve_command(ctx, args)
+
+
+def _describe_unknown(program: str, words: Sequence[str], known: Sequence[str]) -> Fault:
+    """Return the fault of a command line whose first word is not a known command."""
+    word, *rest = words
+    hint = f"see `{program} --help`"
+    # Other programs accept `graphshare help run`.
+    if word == "help":
+        near = f"did you mean `{' '.join([program, *rest[:1], '--help'])}`?"
+    elif word == "version":
+        near = f"did you mean `{program} --version`?"
+    else:
+        near = did_you_mean(word, known)
+        similar = find_similar(word, known)[:1]
+        if similar:
+            hint = f"write `{quote_shell(*program.split(), *similar, *rest)}`"
+    message = f"no such command {word!r}"
+    return Fault(f"{message}; {near}" if near else message, hint=hint)
 
 
 def list_command_examples(path: str) -> list[tuple[str, str]]:

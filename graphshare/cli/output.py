@@ -23,6 +23,7 @@ from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.paths import STDIN, Content, UsedFile, exists, join, real_path, split
 from graphshare.formats.model_format import Operation
 from graphshare.formats.model_names import find_stem, suggest_parameters
+from graphshare.formats.params.records import Record
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
 from graphshare.text.markup import quote_shell
@@ -91,16 +92,15 @@ def write_result(
 
 def list_unread(model: Checkpoint) -> list[str]:
     """Return a note for each symbol file that was read without the parameter file beside it."""
-    bare = (
-        source
-        for source in model.loaded_models
-        if source.parameter_file is None and not source.stem
-    )
-    return [
-        f"{source.where}: {hint}, which is not read; name both by the stem {find_stem(source.where)}"
-        for source in bare
-        if (hint := suggest_parameters(source.where))
-    ]
+    notes = []
+    for source in model.loaded_models:
+        if source.parameter_file is not None or source.stem:
+            continue
+        hint = suggest_parameters(source.where)
+        if hint:
+            stem = find_stem(source.where)
+            notes.append(f"{source.where}: {hint}, which is not read; name both by the stem {stem}")
+    return notes
 
 
 def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
@@ -111,9 +111,11 @@ def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
     target = real_path(split(outputs.graph)[0])
     for source in model.loaded_models:
         folder = split(source.where)[0]
-        for name in companions if real_path(folder) != target else ():
-            path = join(folder, name)
-            if source.where and source.where != STDIN and not is_url(path) and exists(path):
+        is_local = source.where not in ("", STDIN) and not is_url(source.where)
+        if not is_local or real_path(folder) == target:
+            continue
+        for path in (join(folder, name) for name in companions):
+            if exists(path):
                 yield f"{path} is not copied: put it beside the result, where programs look for pre- and postprocessing"
 
 
@@ -158,14 +160,16 @@ def _print_plan(model: Checkpoint, format_: str, report: Mapping[str, Any]) -> N
 
     plan = describe_rewrite(model)
     file = model.parameter_file
-    records = [
-        {"from": record.origin.key if record.origin is not None else record.key, "to": record.key}
-        for record in (file.records if file is not None else ())
-    ]
+    records = [] if file is None else [_describe_record(record) for record in file.records]
     if format_ == "json":
         put_json({**plan, "records": records, "removed": model.removed, **report})
     else:
         put(_plan_lines(plan["entries"], records))
+
+
+def _describe_record(record: Record) -> dict[str, str | None]:
+    old = record.key if record.origin is None else record.origin.key
+    return {"from": old, "to": record.key}
 
 
 def _plan_lines(
@@ -189,15 +193,13 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
 
 def _describe_branches(model: Checkpoint) -> Iterator[str]:
     report: Duplication = model.report
-    inputs = [
-        node for node, role in report.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)
-    ]
+    fed = (Kind.INPUT, Kind.UNKNOWN)
+    inputs = [node for node, role in report.roles.items() if role.kind in fed]
     for branch in report.branches:
-        names = format_name_list(
-            [branch.images[node].name for node in inputs if node in branch.images]
-        )
+        own = [branch.images[node].name for node in inputs if node in branch.images]
         parts = model.graph.source.describe_parts(branch.images.values())
-        yield f"branch {branch.label or '(original)'}: {parts}, inputs {names}"
+        label = branch.label or "(original)"
+        yield f"branch {label}: {parts}, inputs {format_name_list(own)}"
 
 
 def _describe_sharing(model: Checkpoint) -> Iterator[str]:
@@ -215,7 +217,8 @@ def _describe_sharing(model: Checkpoint) -> Iterator[str]:
             yield f"copied: {count} per branch; they start equal and drift apart in training"
     if report.joined:
         joined = [
-            node.name + (f" (axis {axis})" if axis else "") for node, axis in report.joined.items()
+            f"{node.name} (axis {axis})" if axis else node.name
+            for node, axis in report.joined.items()
         ]
         yield f"one run for all branches: joined {format_name_list(joined)}; outputs split again"
     if report.shared_inputs:
@@ -232,10 +235,9 @@ def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
         words += ["--params", params] if params else ["--random-params", "0"]
     # With a = the prefix may begin with a dash.
     words += [f"--prefix={branch.label}" for branch in report.branches if branch.label]
-    return [
-        *words,
-        *(f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT),
-    ]
+    inputs = [node for node, role in report.roles.items() if role.why == AS_INPUT]
+    words += [f"--as-input={node.name}" for node in inputs]
+    return words
 
 
 def format_name_list(names: list[str]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -138,21 +139,26 @@ _GRAPHS = ("graph", "graphs", "paths", "left", "right")
 def complete_names(command: click.Command) -> None:
     """Give the options of ``command`` types that complete their values."""
     for parameter in command.params:
-        flags = {*parameter.opts, *parameter.secondary_opts}
-        if flags & {*_OUTPUTS, *_VARIABLES, *_PAIRS, "--select"}:
-            parameter.type = _Name(flags)
-        elif isinstance(parameter, click.Option) and parameter.metavar in ("FILE", "OUT", "GRAPH"):
-            parameter.type = _GraphPath() if parameter.metavar == "GRAPH" else click.Path()
-        elif isinstance(parameter, click.Argument) and isinstance(
-            parameter.type, type(click.STRING)
-        ):
-            if parameter.name == "name":
-                parameter.type = _Name(set(_VARIABLES))
-            else:
-                parameter.type = _GraphPath() if parameter.name in _GRAPHS else click.Path()
+        parameter.type = _choose_type(parameter)
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             complete_names(inner)
+
+
+def _choose_type(parameter: click.Parameter) -> Any:
+    """Return a type that completes the values of an option or argument, its own if there is none."""
+    flags = {*parameter.opts, *parameter.secondary_opts}
+    if flags & {*_OUTPUTS, *_VARIABLES, *_PAIRS, "--select"}:
+        return _Name(flags)
+    if isinstance(parameter, click.Argument):
+        if not isinstance(parameter.type, type(click.STRING)):
+            return parameter.type
+        if parameter.name == "name":
+            return _Name(set(_VARIABLES))
+        return _GraphPath() if parameter.name in _GRAPHS else click.Path()
+    if parameter.metavar == "GRAPH":
+        return _GraphPath()
+    return click.Path() if parameter.metavar in ("FILE", "OUT") else parameter.type
 
 
 class _GraphPath(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -204,26 +210,27 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         # click completes a line before the command gets its paths.
         path = next((local_path(text) for text in arguments if isinstance(text, str)), None)
         if "--select" in self._flags:
-            yield from _list_keys(path) if path else ()
-        elif (graph := _graph(path)) is not None:
+            if path:
+                yield from _list_keys(path)
+            return
+        graph = _graph(path)
+        if graph is not None:
             yield from self._list_nodes(graph)
 
     def _list_nodes(self, graph: Graph) -> Iterator[str]:
-        if self._flags & {*_OUTPUTS}:
+        if not self._flags.isdisjoint(_OUTPUTS):
             # Start-up: only this path needs it
             from graphshare.analysis.name_lists import internals
 
             operators = [node for node in graph.nodes if not node.is_variable]
             yield from (name for name, _ in internals(operators))
             yield from (node.name for node in operators)
-        elif self._flags & {*_PAIRS}:
+        elif not self._flags.isdisjoint(_PAIRS):
             from graphshare.analysis.roles import assign_roles  # start-up: only this path needs it
 
-            yield from (
-                f"{node.name}="
-                for node, role in assign_roles(graph).items()
-                if not role.is_parameter
-            )
+            for node, role in assign_roles(graph).items():
+                if not role.is_parameter:
+                    yield f"{node.name}="
         else:
             yield from (node.name for node in graph.variables())
 

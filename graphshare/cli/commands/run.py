@@ -159,21 +159,13 @@ def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOp
     if options["sgd_steps"] is None:
         idle = [name for name, value in options.items() if value not in (None, (), False)]
         if idle:
-            names = {"head_gradients": "head-gradient"}
-            raise UsageError(
-                [
-                    Fault(
-                        f"--{names.get(n, n.replace('_', '-'))} needs --sgd-steps",
-                        hint="add --sgd-steps 1",
-                    )
-                    for n in idle
-                ]
-            )
+            flags = {"head_gradients": "--head-gradient"}
+            texts = [flags.get(name, f"--{name.replace('_', '-')}") for name in idle]
+            hint = "add --sgd-steps 1"
+            raise UsageError([Fault(f"{text} needs --sgd-steps", hint=hint) for text in texts])
         return None
     if profile:
-        raise UsageError(
-            Fault("--profile and --sgd-steps cannot be combined", hint="leave one of them out")
-        )
+        raise _make_conflict("--profile")
     target = options["params_out"] or ""
     if target == "-":
         raise UsageError(
@@ -182,21 +174,21 @@ def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOp
     if target and not is_directory(target):
         choose_format(target)
     gradients = parse_feeds(options["head_gradients"])
+    settings = {field: options[name] for name, field in _SETTINGS.items()}
+    stated = {field: value for field, value in settings.items() if value is not None}
     arguments = {
         "steps": options["sgd_steps"],
-        "settings": Sgd(
-            **{
-                field: options[name]
-                for name, field in _SETTINGS.items()
-                if options[name] is not None
-            }
-        ),
+        "settings": Sgd(**stated),
         "rescale": options["rescale_grad"],
         "head_gradients": load_feeds(gradients),
     }
-    return _TrainingOptions(
-        arguments, target, options["in_place"], tuple(path for _, path in gradients)
-    )
+    files = tuple(path for _, path in gradients)
+    return _TrainingOptions(arguments, target, options["in_place"], files)
+
+
+def _make_conflict(option: str) -> UsageError:
+    fault = Fault(f"{option} and --sgd-steps cannot be combined", hint="leave one of them out")
+    return UsageError(fault)
 
 
 EXAMPLES = {
@@ -310,21 +302,15 @@ def command(
     _check_out(out, format_, has_table=classes is not None)
     training = _parse_training(given_training, profile=profile)
     if training is not None and batch is not None:
-        raise UsageError(
-            Fault("--batch and --sgd-steps cannot be combined", hint="leave one of them out")
-        )
+        raise _make_conflict("--batch")
     if training is not None and all_outputs:
-        raise UsageError(
-            Fault("--all and --sgd-steps cannot be combined", hint="leave one of them out")
-        )
+        raise _make_conflict("--all")
     model = load(graph, epoch=epoch, params=params)
     files = parse_feeds(feeds)
     values = load_feeds(files, images)
-    paths = [
-        *(path for _, path in files),
-        *list_image_files(values),
-        *([classes.file] if classes is not None else []),
-    ]
+    paths = [*(path for _, path in files), *list_image_files(values)]
+    if classes is not None and classes.file is not None:
+        paths.append(classes.file)
     outputs = _resolve_outputs(model, out, training, paths)
     common = {**settings, "feeds": values}
     warn(notes_on(model.parameter_file, model.graph, unused=False))
@@ -344,8 +330,9 @@ def command(
     costs = make_profile(computed.timings) if profile else None
     facts = {"peak_bytes": computed.peak_bytes, "profile": costs}
     _put_results(model, computed, facts, classes, values, outputs, format_)
-    for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
-        say(escape_control(line))
+    if costs is not None and format_ == "text":
+        for line in _profile_lines(costs):
+            say(escape_control(line))
     if not computed.peak_bytes:  # only our own kernels measure the memory of their values
         say(f"computed in {computed.seconds:.3f} s by {computed.engine}")
         return
@@ -402,21 +389,8 @@ def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
     Raises:
         UsageError: arrays would go to a terminal, or two outputs to stdout.
     """
-    if out == "-" and sys.stdout is not None and sys.stdout.isatty():
-        raise UsageError(
-            Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe the output")
-        )
-    if out == "-" and format_ == "json":
-        raise UsageError(
-            Fault("the arrays and the report would both go to stdout", hint="name a file with -o")
-        )
-    if out == "-" and has_table:
-        raise UsageError(
-            Fault(
-                "the arrays and the table of classes would both go to stdout",
-                hint="name a file with -o",
-            )
-        )
+    if out == "-":
+        _check_stdout(format_, has_table=has_table)
     others = tuple(ending for ending in (*ARRAY_ENDINGS, ".json") if ending != ".npz")
     if out is not None and out.lower().endswith(others) and not is_directory(out):
         raise UsageError(
@@ -426,6 +400,22 @@ def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
                 hint="end the name in .npz; `graphshare params convert` converts it",
             )
         )
+
+
+def _check_stdout(format_: str, *, has_table: bool) -> None:
+    """Raise UsageError if stdout cannot take the arrays."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError(
+            Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe the output")
+        )
+    if format_ == "json":
+        other = "the report"
+    elif has_table:
+        other = "the table of classes"
+    else:
+        return
+    message = f"the arrays and {other} would both go to stdout"
+    raise UsageError(Fault(message, hint="name a file with -o"))
 
 
 def _resolve_outputs(
@@ -455,15 +445,10 @@ _TITLES = ("output", "shape", "dtype", "min", "max", "mean")
 
 
 def _put_table(summaries: Sequence[OutputSummary]) -> None:
-    rows = [
-        (
-            escape_control(s.name),
-            format_dims(s.shape),
-            s.dtype,
-            *(format_number(value, 6) for value in (s.min, s.max, s.mean)),
-        )
-        for s in summaries
-    ]
+    rows = []
+    for s in summaries:
+        figures = [format_number(value, 6) for value in (s.min, s.max, s.mean)]
+        rows.append((escape_control(s.name), format_dims(s.shape), s.dtype, *figures))
     if sys.stdout is None or not is_colored(sys.stdout):
         put(align([_TITLES, *rows]))
     else:
@@ -484,31 +469,20 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
 
 def _profile_lines(costs: Profile) -> Iterator[str]:
     total = sum(row.seconds for row in costs.operators) or 1.0
-    rows = [("operator", "nodes", "ms", "%", "output")]
+
+    def format_cost(seconds: float, size: int) -> tuple[str, str, str]:
+        return f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}", format_bytes(size)
+
+    titles = ("ms", "%", "output")
+    rows = [("operator", "nodes", *titles)]
     for row in costs.operators:
-        rows.append(
-            (
-                row.op,
-                str(row.nodes),
-                f"{row.seconds * 1e3:.3f}",
-                f"{100 * row.seconds / total:.1f}",
-                format_bytes(row.bytes),
-            )
-        )
+        rows.append((row.op, str(row.nodes), *format_cost(row.seconds, row.bytes)))
     yield from align(rows)
     yield ""
     slowest = sorted(costs.nodes, key=lambda row: -row.seconds)[:_LISTED]
-    rows = [("node", "operator", "ms", "%", "output")]
+    rows = [("node", "operator", *titles)]
     for node in slowest:
-        rows.append(
-            (
-                node.name,
-                node.op,
-                f"{node.seconds * 1e3:.3f}",
-                f"{100 * node.seconds / total:.1f}",
-                format_bytes(node.bytes),
-            )
-        )
+        rows.append((node.name, node.op, *format_cost(node.seconds, node.bytes)))
     yield from align(rows)
     if len(costs.nodes) > _LISTED:
         yield f"and {format_count(len(costs.nodes) - _LISTED, 'faster node')} (--format json lists all)"
@@ -520,10 +494,9 @@ def _rank_outputs(
     """Return the requested classes, by image file if one input is images."""
     if classes is None:
         return None
-    images = [value.paths for value in feeds.values() if isinstance(value, Images)]
-    return rank_classes(
-        outputs, classes.top, labels=classes.labels, images=images[0] if len(images) == 1 else ()
-    )
+    batches = [value.paths for value in feeds.values() if isinstance(value, Images)]
+    images = batches[0] if len(batches) == 1 else ()
+    return rank_classes(outputs, classes.top, labels=classes.labels, images=images)
 
 
 def _put_classes(rankings: Sequence[Ranking]) -> None:
@@ -540,17 +513,13 @@ def _put_classes(rankings: Sequence[Ranking]) -> None:
         for ranking in rankings
         for score in ranking.classes
     ]
-    titles = (
-        ["class", "label", "score"] if any(row["label"] for row in rows) else ["class", "score"]
-    )
-    titles.insert(0, "image" if all(row["image"] for row in rows) else "sample")
+    titles = ["image" if all(row["image"] for row in rows) else "sample", "class", "score"]
+    if any(row["label"] for row in rows):
+        titles.insert(2, "label")
     if len({row["output"] for row in rows}) > 1:
         titles.insert(0, "output")
-    put_table(
-        titles,
-        [[row[title] for title in titles] for row in rows],
-        right=["sample", "class", "score"],
-    )
+    cells = [[row[title] for title in titles] for row in rows]
+    put_table(titles, cells, right=["sample", "class", "score"])
 
 
 def _describe_training(trained: Trained) -> dict[str, Any]:
