@@ -98,16 +98,16 @@ def group(
         sources, alignments = zip(*align_models(sources), strict=True)
     members = _make_members(sources, prefixes or [""] * len(sources), alignments)
     if switch is not None:
-        exported = {"`as_input`": as_input} if not shapes else {}  # otherwise the export uses it
         options = {
             "`prefixes`": prefixes,
             "`connect`": connect,
             "`share_inputs`": share_inputs,
             "`as_parameter`": as_parameter,
+            "`on_collision`": on_collision != "error",
         }
-        refuse_unused(
-            {**options, "`on_collision`": on_collision != "error", **exported}, "with `switch`"
-        )
+        if not shapes:  # otherwise the export uses it
+            options["`as_input`"] = as_input
+        refuse_unused(options, "with `switch`")
         return _switch(sources, members, switch)
     report = plan_group(
         members,
@@ -127,18 +127,12 @@ def group(
 def _make_members(
     sources: Sequence[Checkpoint], prefixes: Sequence[str], alignments: Sequence[str]
 ) -> list[Member]:
-    return [
-        Member(
-            source.graph,
-            prefix,
-            source.where or f"graph {number}",
-            source.parameter_file,
-            alignment,
-        )
-        for number, (source, prefix, alignment) in enumerate(
-            zip(sources, prefixes, alignments, strict=True), start=1
-        )
-    ]
+    members = []
+    each = zip(sources, prefixes, alignments, strict=True)
+    for number, (source, prefix, alignment) in enumerate(each, start=1):
+        where = source.where or f"graph {number}"
+        members.append(Member(source.graph, prefix, where, source.parameter_file, alignment))
+    return members
 
 
 def _switch(sources: Sequence[Checkpoint], members: Sequence[Member], name: str) -> Checkpoint:
@@ -151,21 +145,13 @@ def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[
     """Return faults in the numbers of graphs, and of values of options with one for each graph."""
     faults = []
     if count < 2:
-        faults.append(
-            Fault(
-                "a group takes at least two graphs",
-                hint="as in `gs.group(['trunk.json', 'head.json'], connect={'OUT': 'IN'})`",
-            )
-        )
+        hint = "as in `gs.group(['trunk.json', 'head.json'], connect={'OUT': 'IN'})`"
+        faults.append(Fault("a group takes at least two graphs", hint=hint))
     for option, values in options.items():
         if values and len(values) != count:
+            counts = f"{format_count(len(values), 'value')} for {format_count(count, 'graph')}"
             hint = f"give {option} once for each graph, in their order; '' for none"
-            faults.append(
-                Fault(
-                    f"{option} has {format_count(len(values), 'value')} for {format_count(count, 'graph')}",
-                    hint=hint,
-                )
-            )
+            faults.append(Fault(f"{option} has {counts}", hint=hint))
     return faults
 
 
@@ -201,25 +187,20 @@ def _state_types(
     for number, source in enumerate(sources):
         prefix = prefixes[number] if prefixes else ""
         # ``connected`` may use the name of a value in its model, or its name in the result.
-        own = dict.fromkeys(
-            each for name in connected for each in (name, name.removeprefix(prefix))
-        )
+        own: dict[str, None] = {}
+        for name in connected:
+            own |= dict.fromkeys((name, name.removeprefix(prefix)))
         fed = find_outputs(own, topological(source.graph), source.graph.heads)
         untyped.append(find_untyped(source.graph, [*source.graph.heads, *fed]))
         for entry in untyped[-1]:
-            names += [
-                (name, entry)
-                for name in dict.fromkeys((output_name(entry), prefix + output_name(entry)))
-            ]
+            plain = output_name(entry)
+            names += [(name, entry) for name in dict.fromkeys((plain, prefix + plain))]
     stated = parse_types(types, names, "an output or a connected value")
-    rewrites = [
-        state_untyped(source, source.graph, own, stated)
-        for source, own in zip(sources, untyped, strict=True)
-    ]
-    pairs = zip(sources, rewrites, strict=True)
-    return [
-        source if rewrite is None else follow_rewrite(source, rewrite) for source, rewrite in pairs
-    ]
+    results = []
+    for source, entries in zip(sources, untyped, strict=True):
+        rewrite = state_untyped(source, source.graph, entries, stated)
+        results.append(source if rewrite is None else follow_rewrite(source, rewrite))
+    return results
 
 
 def _is_exportable(source: Checkpoint) -> bool:
@@ -245,15 +226,12 @@ def _export_members(
             continue
         own = {node.name for node in source.graph.variables()}
         known = {name: shape for name, shape in shapes.items() if name in own}
+        inputs = own.intersection(as_input)
         try:
-            exported = export(
-                source, shapes=known, as_input=own.intersection(as_input), opset=opset, verify=False
-            )
+            exported = export(source, shapes=known, as_input=inputs, opset=opset, verify=False)
         except GraphshareError as error:
-            faults = [
-                msgspec.structs.replace(fault, hint=fault.hint or _EXPORTED)
-                for fault in error.faults
-            ]
+            replace = msgspec.structs.replace
+            faults = [replace(fault, hint=fault.hint or _EXPORTED) for fault in error.faults]
             raise type(error)(faults) from None
         members.append(exported)
     return members
@@ -261,12 +239,12 @@ def _export_members(
 
 def _describe_forgotten_inputs(report: Grouping) -> list[str]:
     parts = report.parts
-    return [
-        f"{parts[i].label}: input {parts[i].name(node)!r} is not connected, but {other.name!r} of {parts[j].label} is"
-        for (i, node), (j, other) in find_forgotten_inputs(
-            parts, report.roles, report.connect, report.tied
-        )
-    ]
+    forgotten = find_forgotten_inputs(parts, report.roles, report.connect, report.tied)
+    notes = []
+    for (i, node), (j, other) in forgotten:
+        text = f"{parts[i].label}: input {parts[i].name(node)!r} is not connected"
+        notes.append(f"{text}, but {other.name!r} of {parts[j].label} is")
+    return notes
 
 
 def _without_file(sources: Sequence[Checkpoint], report: Grouping) -> list[str]:
@@ -275,9 +253,10 @@ def _without_file(sources: Sequence[Checkpoint], report: Grouping) -> list[str]:
         return []
     notes = []
     for source, roles in zip(sources, report.roles, strict=True):
+        if source.parameter_file is not None:
+            continue
         names = [node.name for node, role in roles.items() if role.is_parameter]
-        if source.parameter_file is None and names:
-            notes.append(
-                f"{source.where} has no parameter file; that of the result will lack {format_names(names, _LISTED)}"
-            )
+        if names:
+            lack = f"that of the result will lack {format_names(names, _LISTED)}"
+            notes.append(f"{source.where} has no parameter file; {lack}")
     return notes

@@ -68,18 +68,16 @@ def rename(
         "name_scopes": as_names(name_scopes),
         "variable_scopes": as_names(variable_scopes),
     }
-    by_rule = rules is not None or bool(
-        match or affixes["name_scopes"] or affixes["variable_scopes"]
-    )
+    has_scopes = bool(affixes["name_scopes"] or affixes["variable_scopes"])
+    by_rule = rules is not None or bool(match) or has_scopes
     by_map = names is not None or map is not None
     _check_ways(by_map, inverse, bool(prefix or strip_prefix), by_rule)
     source = as_checkpoint(model)
     kinds: list[Only] = [only] if isinstance(only, str) else list(only)
     ends: list[Boundary] = [keep] if isinstance(keep, str) else list(keep)
     if ends and by_map:
-        raise UsageError(
-            Fault("a map excludes `keep`", hint="leave the inputs and outputs out of the map")
-        )
+        hint = "leave the inputs and outputs out of the map"
+        raise UsageError(Fault("a map excludes `keep`", hint=hint))
     new = _read_new_names(source.graph, names, map, inverse)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
@@ -105,13 +103,13 @@ def rename(
 
 def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> None:
     hint = "give `prefix` and `strip_prefix`, `match={PATTERN:NAME}`, scopes, `rules=FILE`, or `map=FILE`"
-    if mapped and (affixes or by_rule):
+    by_option = affixes or by_rule
+    if mapped and by_option:
         raise UsageError(Fault("a map excludes prefixes and rules", hint=hint))
     if inverse and not mapped:
-        raise UsageError(
-            Fault("`inverse` needs the `map` that a rename wrote with `save(map=...)`")
-        )
-    if not (mapped or affixes or by_rule):
+        message = "`inverse` needs the `map` that a rename wrote with `save(map=...)`"
+        raise UsageError(Fault(message))
+    if not mapped and not by_option:
         raise UsageError(Fault("no rule or option for renaming", hint=hint))
 
 
@@ -165,19 +163,17 @@ _OPTION_KINDS: Mapping[str, Kind] = {
 def _list_option_rules(
     match: Mapping[str, str], affixes: Mapping[str, Sequence[str]]
 ) -> list[Rule]:
-    rules = [
-        Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True)
-        for old, to in match.items()
-    ]
+    rules = []
+    for old, to in match.items():
+        rules.append(Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True))
     for option, kind in _OPTION_KINDS.items():
-        rules += [
-            Rule(kind, text, place=f"`{option}={text!r}`", option=True) for text in affixes[option]
-        ]
+        for text in affixes[option]:
+            rules.append(Rule(kind, text, place=f"`{option}={text!r}`", option=True))
     return rules
 
 
 def _renames_variables(rewrite: Rewrite) -> bool:
-    images = rewrite.branches[0].images
-    return bool(rewrite.renames) or any(
-        new.name != old.name for old, new in images.items() if old.is_variable
-    )
+    if rewrite.renames:
+        return True
+    images = rewrite.branches[0].images.items()
+    return any(new.name != old.name for old, new in images if old.is_variable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import chain
 from math import prod
 
 import msgspec
@@ -96,18 +97,19 @@ def split(
 
 
 def _describe(source: Checkpoint, divided: GraphParts) -> Splitting:
-    graph = source.graph
     parts = tuple(follow_rewrite(source, rewrite, drop_unused=True) for rewrite in divided.rewrites)
     crossing = {each.name for each in divided.crossings}
-    free = Counter(
-        n.name for part in parts for n in part.graph.variables() if not _is_weight(part, n)
-    )
-    inputs = tuple(name for name, count in free.items() if count > 1 and name not in crossing)
-    outputs = tuple(output_name(head) for head in graph.heads if output_name(head) in crossing)
-    unused = tuple(
-        n.name for n in graph.variables() if n.name not in free and not _is_weight(source, n)
-    )
+    read = Counter(chain.from_iterable(map(_list_free, parts)))
+    inputs = tuple(name for name, count in read.items() if count > 1 and name not in crossing)
+    heads = map(output_name, source.graph.heads)
+    outputs = tuple(name for name in heads if name in crossing)
+    unused = tuple(name for name in _list_free(source) if name not in read)
     return Splitting(parts, divided.crossings, inputs, outputs, unused)
+
+
+def _list_free(model: Checkpoint) -> list[str]:
+    """Return the names of the variables that are not weights: inputs, and values that cross."""
+    return [node.name for node in model.graph.variables() if not _is_weight(model, node)]
 
 
 def _measure_weights(source: Checkpoint) -> Callable[[Node], int]:
@@ -117,12 +119,16 @@ def _measure_weights(source: Checkpoint) -> Callable[[Node], int]:
 
     def measure(node: Node) -> int:
         record = None if records is None else records.of(node)
-        if record is not None or (node, 0) not in types:
-            return 0 if record is None else record.data_size
+        if record is not None:
+            return record.data_size
+        if (node, 0) not in types:
+            return 0
         dtype, shape = types[node, 0].parts
-        sizes = [size for size in shape or () if isinstance(size, int)]
-        is_known = shape is not None and len(sizes) == len(shape)
-        return prod(sizes) * ITEM_SIZES.get(dtype or "", 0) if is_known else 0
+        if dtype is None or shape is None:
+            return 0
+        sizes = [size for size in shape if isinstance(size, int)]
+        is_known = len(sizes) == len(shape)
+        return prod(sizes) * ITEM_SIZES.get(dtype, 0) if is_known else 0
 
     return measure
 
@@ -131,20 +137,22 @@ def _state_crossing(
     source: Checkpoint, places: Mapping[Node, int], types: Mapping[str, str]
 ) -> Checkpoint:
     refuse_types(source.graph, types)
-    read = [
-        (entry, place) for node, place in places.items() for entry in node.inputs if entry.node.op
-    ]
-    crossing = {(e.node, e.index): e for e, place in read if places.get(e.node, place) != place}
+    crossing: dict[tuple[Node, int], Entry] = {}
+    for node, place in places.items():
+        for entry in node.inputs:
+            if entry.node.op and places.get(entry.node, place) != place:
+                crossing[entry.node, entry.index] = entry
     untyped = find_untyped(source.graph, [*crossing.values()])
-    stated = parse_types(
-        types, [(output_name(entry), entry) for entry in untyped], "a value that crosses"
-    )
+    named = [(output_name(entry), entry) for entry in untyped]
+    stated = parse_types(types, named, "a value that crosses")
     rewrite = state_untyped(source, source.graph, untyped, stated)
     return source if rewrite is None else follow_rewrite(source, rewrite)
 
 
 def _is_weight(part: Checkpoint, node: Node) -> bool:
-    return node.details.holds_value is True or (part.held is not None and node.name in part.held)
+    if node.details.holds_value is True:
+        return True
+    return part.held is not None and node.name in part.held
 
 
 def _prove(source: Checkpoint, splitting: Splitting) -> None:

@@ -61,12 +61,11 @@ def list_models(
             faults += error.faults
             continue
         known = {model.graph for model in models}
-        models += [model for model in listing if model.graph not in known] if known else listing
+        models += [model for model in listing if model.graph not in known]
         if not listing:
             hint = f"{_HINTS[frozenset(kinds)]}; quote it, so that the shell leaves it alone"
-            faults.append(
-                Fault("matches no model", where=pattern, hint="; ".join([*sieve.notes(), hint]))
-            )
+            hint = "; ".join([*sieve.notes(), hint])
+            faults.append(Fault("matches no model", where=pattern, hint=hint))
     if faults:
         raise InputError(faults)
     sieve.refuse_unused()
@@ -86,27 +85,37 @@ _HINTS: dict[frozenset[Kind], str] = {
 def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[FleetModel]:
     """Raises InputError for folders that cannot be read."""
     # Names come first: the name of a file or folder may contain brackets.
-    checkpoints: list[str] = []
-    if graph := pattern if is_file(pattern) else find_by_stem(pattern):
-        graphs, fixed = [graph], pattern
-    elif is_folder(pattern):
+    graph = pattern if is_file(pattern) else find_by_stem(pattern)
+    if graph:
+        return _pair_local([graph] if "graphs" in kinds else [], _find_start(pattern))
+    if is_folder(pattern):
         return _list_folder(pattern, sieve, kinds, len(os.path.join(pattern, "")))
-    else:
+    start = _find_start(re.split(r"[*?[]", pattern)[0])
+    models: list[FleetModel] = []
+    if "graphs" in kinds:
         # In sorted order most models of a folder are neighbours, and it is listed once for them.
-        graphs, fixed = sorted(_match_graphs(pattern)), re.split(r"[*?[]", pattern)[0]
-        checkpoints = match_checkpoints(pattern) if "checkpoints" in kinds else []
-    start = len(fixed) - len(os.path.basename(fixed))
-    matches = []
+        models += _pair_local(sorted(_match_graphs(pattern)), start)
+    if "checkpoints" in kinds:
+        models += [FleetModel(path, "", start) for path in match_checkpoints(pattern)]
+    return models
+
+
+def _find_start(path: str) -> int:
+    """Return where the last part of a path begins."""
+    return len(path) - len(os.path.basename(path))
+
+
+def _pair_local(graphs: Iterable[str], start: int) -> list[FleetModel]:
+    """Return graph files with the newest parameter file beside each."""
+    models = []
     last, params = None, dict[str, str]()
-    for graph in graphs if "graphs" in kinds else ():
+    for graph in graphs:
         folder = os.path.dirname(graph)
         if folder != last:
-            last, params = (
-                folder,
-                {model.graph: model.newest for model in group_models(folder, _list_names(folder))},
-            )
-        matches.append(FleetModel(graph, params.get(graph, ""), start))
-    return matches + [FleetModel(path, "", start) for path in checkpoints]
+            files = group_models(folder, _list_names(folder))
+            last, params = folder, {model.graph: model.newest for model in files}
+        models.append(FleetModel(graph, params.get(graph, ""), start))
+    return models
 
 
 def _list_folder(
@@ -116,26 +125,23 @@ def _list_folder(
     files = list_folder_models(folder, sieve, checkpoints="checkpoints" in kinds)
     models = [_make_model(model, start) for model in files if model.graph and "graphs" in kinds]
     for path in (model.path for model in files if not model.graph):
-        plain = (split_url(path).path if is_url(path) else path).removesuffix("/")
-        own_start = start if len(plain) > start else len(plain) - len(os.path.basename(plain))
-        models.append(FleetModel(path if is_url(path) else plain, "", own_start))
+        if is_url(path):
+            plain = split_url(path).path.removesuffix("/")
+        else:
+            path = plain = path.removesuffix("/")
+        own_start = start if len(plain) > start else _find_start(plain)
+        models.append(FleetModel(path, "", own_start))
     return models
 
 
 def _match_graphs(pattern: str) -> set[str]:
     """Matches must have the name of a graph."""
-    matches = {
-        path
-        for path in glob.iglob(pattern, recursive=True)
-        if path.endswith(_find_suffixes(pattern))
-    }
+    ends = _find_suffixes(pattern)
+    matches = {path for path in glob.iglob(pattern, recursive=True) if path.endswith(ends)}
     if _may_be_stem(pattern):
-        matches.update(
-            path
-            for suffix in _list_suffixes()
-            for path in glob.iglob(pattern + suffix, recursive=True)
-        )
-    return {path for path in matches if os.path.isfile(path)}
+        for suffix in _list_suffixes():
+            matches.update(glob.iglob(pattern + suffix, recursive=True))
+    return set(filter(os.path.isfile, matches))
 
 
 def _find_suffixes(pattern: str) -> tuple[str, ...]:
@@ -169,14 +175,12 @@ def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fl
             files = list_remote(folder, prefix=find_stem(name))
         except InputError:  # a server without a list of its files
             files = [ListedFile(pattern, -1, "")] if is_file(pattern) else []
+        listed = {file.path: file for file in files}
+        models = _models_by_path(files)
         for graph in (pattern, *(extend_url(pattern, suffix) for suffix in _list_suffixes())):
-            file = next((file for file in files if file.path == graph), None)
-            if file is not None:
-                return [
-                    _make_model(
-                        _models_by_path(files).get(graph, ModelFiles(graph, {}, file)), start
-                    )
-                ]
+            if graph in listed:
+                model = models.get(graph, ModelFiles(graph, {}, listed[graph]))
+                return [_make_model(model, start)]
     if not is_folder(pattern):
         return []
     return _list_folder(pattern, sieve, kinds, len(split_url(pattern).base))
@@ -185,11 +189,9 @@ def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fl
 def _match_remote(pattern: str) -> list[FleetModel]:
     start = len(split_url(find_root(pattern)).path)
     wanted = split_url(pattern).path[start:]
-    globs = (
-        [wanted, *(wanted + suffix for suffix in _list_suffixes())]
-        if _may_be_stem(wanted)
-        else [wanted]
-    )
+    globs = [wanted]
+    if _may_be_stem(wanted):
+        globs += [wanted + suffix for suffix in _list_suffixes()]
     return _select(list_candidates(pattern), globs, _find_suffixes(wanted), start)
 
 
@@ -197,13 +199,15 @@ def _select(
     files: Collection[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int
 ) -> list[FleetModel]:
     models = _models_by_path(files)
-    matches = [
-        models.get(file.path, ModelFiles(file.path, {}, file))
-        for file in files
-        if (plain := split_url(file.path).path).endswith(ends)
-        and any(match_path(plain[start:], wanted) for wanted in globs)
-    ]
-    return sorted((_make_model(model, start) for model in matches), key=lambda model: model.graph)
+    matches = []
+    for file in files:
+        plain = split_url(file.path).path
+        if not plain.endswith(ends):
+            continue
+        if any(match_path(plain[start:], wanted) for wanted in globs):
+            files_of_model = models.get(file.path, ModelFiles(file.path, {}, file))
+            matches.append(_make_model(files_of_model, start))
+    return sorted(matches, key=lambda model: model.graph)
 
 
 def _models_by_path(files: Iterable[ListedFile]) -> dict[str, ModelFiles]:

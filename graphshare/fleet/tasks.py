@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Literal
 
 import msgspec
@@ -57,31 +57,24 @@ class Template(msgspec.Struct, frozen=True):
 def make_task(template: Template, model: FleetModel, out: str) -> Task:
     """Return the task of one model; ``out`` is the folder of the outputs."""
     stem = find_stem(model.graph)
-    subject = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}[
-        template.subject
-    ]
+    subjects = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}
+    subject = subjects[template.subject]
     if not leads_stem(model.graph):
         subject = model.graph  # the stem may mean a file beside it
     values = {"{}": subject, "{stem}": stem, "{name}": find_stem_name(model.relative)}
-    outputs = {
-        option: place
-        for option, content in template.outputs
-        if (place := _place(template, content, model, out))
-    }
-    folders = {
-        option: split(outputs[option])[0] or "."
-        for option, content in template.outputs
-        if content == "folder"
-    }
+    outputs: dict[str, str] = {}
+    options: dict[str, str] = {}
+    if template.takes_params and model.params:
+        options["--params"] = model.params
+    for option, content in template.outputs:
+        place = _place(template, content, model, out)
+        if place:
+            outputs[option] = place
+            options[option] = (split(place)[0] or ".") if content == "folder" else place
+    words = [_fill_word(word, values) for word in template.words]
     # After -- every word is an argument: options come before it.
-    at = template.words.index("--") if "--" in template.words else len(template.words)
-    words = [
-        *(_fill_word(word, values) for word in template.words[:at]),
-        *(("--params", model.params) if template.takes_params and model.params else ()),
-        *chain.from_iterable({**outputs, **folders}.items()),
-        *template.extra,
-        *(_fill_word(word, values) for word in template.words[at:]),
-    ]
+    at = template.words.index("--") if "--" in template.words else len(words)
+    words[at:at] = [*chain.from_iterable(options.items()), *template.extra]
     return Task(
         model, tuple(words), tuple(outputs.values()), template.words, out, template.has_report
     )
@@ -109,11 +102,14 @@ def _place(template: Template, content: str, model: FleetModel, out: str) -> str
     if content == "params":
         if is_checkpoint(model.graph):
             return join(out, relative + SHARD_END)
+        if not model.params:
+            return ""
         folder = os.path.dirname(relative)
-        return join(out, os.path.join(folder, base_name(model.params))) if model.params else ""
+        return join(out, os.path.join(folder, base_name(model.params)))
     if content == "map":
         is_export = template.has_exports and not leads_stem(relative)
-        return join(out, (relative if is_export else find_stem(relative)) + "-map.json")
+        stem = relative if is_export else find_stem(relative)
+        return join(out, f"{stem}-map.json")
     return join(out, find_stem(relative) + content)
 
 
@@ -138,32 +134,28 @@ def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -
     """Reject models whose outputs would leave ``out`` by names or links. Raises RefusedError."""
     if not template.outputs:
         return
-    on_windows = os.name == "nt" and not is_url(out)
-    faults: list[Fault] = []
-    for model in models:
-        relative = model.relative if is_url(model.graph) else model.relative.replace(os.sep, "/")
-        if leads_outside(relative, on_windows=on_windows) or (
-            is_url(out) and leaves_folder(relative)
-        ):
-            hint = "name its folder as it is, without wildcards in place of the two dots"
-            faults.append(
-                Fault(f"its outputs would be outside of {out}", where=model.graph, hint=hint)
-            )
-            if len(faults) == _MOST:
-                break
+    escaping = (model for model in models if _escapes(model, out))
+    hint = "name its folder as it is, without wildcards in place of the two dots"
+    faults = [
+        Fault(f"its outputs would be outside of {out}", where=model.graph, hint=hint)
+        for model in islice(escaping, _MOST)
+    ]
     if faults:
         raise RefusedError(faults)
     if os.path.isdir(out):
         tasks = (make_task(template, model, out) for model in models)
-        refuse_links(
-            out,
-            (
-                path
-                for task in tasks
-                for place in task.outputs
-                for path in (place, f"{place}{DATA_END}")
-            ),
-        )
+        places = chain.from_iterable(task.outputs for task in tasks)
+        refuse_links(out, chain.from_iterable((place, f"{place}{DATA_END}") for place in places))
+
+
+def _escapes(model: FleetModel, out: str) -> bool:
+    """Whether the outputs of a model would leave ``out`` by its name."""
+    relative = model.relative
+    if not is_url(model.graph):
+        relative = relative.replace(os.sep, "/")
+    if is_url(out):
+        return leads_outside(relative, on_windows=False) or leaves_folder(relative)
+    return leads_outside(relative, on_windows=os.name == "nt")
 
 
 def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:
@@ -176,10 +168,10 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
         return
     fold = str.casefold if ignores_case(out) else str
     identify = _identifier(fold)
-    sources = (
-        {identify(path) for path in iter_sources(models)} if _may_overlap(models, out) else set()
-    )
-    if not sources:
+    sources: set[tuple[str, str]] = set()
+    if _may_overlap(models, out):
+        sources = set(map(identify, iter_sources(models)))
+    else:
         # If no output can replace an input, only models with the same stem can collide.
         models = _find_doubles(models, fold)
     places: dict[tuple[str, str], str] = {}
@@ -189,22 +181,13 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
             key = identify(place)
             other = places.setdefault(key, model.graph)
             if other != model.graph:
+                message = f"both {other} and {model.graph} would be written there"
                 hint = "name a pattern whose fixed part keeps their folders apart, or run foreach for each of them"
-                faults.append(
-                    Fault(
-                        f"both {other} and {model.graph} would be written there",
-                        where=place,
-                        hint=hint,
-                    )
-                )
+                faults.append(Fault(message, where=place, hint=hint))
             elif key in sources:
-                faults.append(
-                    Fault(
-                        "is an input, which foreach does not replace",
-                        where=place,
-                        hint="choose another folder (`out`)",
-                    )
-                )
+                message = "is an input, which foreach does not replace"
+                hint = "choose another folder (`out`)"
+                faults.append(Fault(message, where=place, hint=hint))
             if len(faults) == _MOST:
                 raise RefusedError(faults)
     if faults:
@@ -220,11 +203,9 @@ def _find_doubles(
     for model in models:
         key = hash(fold(find_stem(model.relative)))
         (doubles if key in seen else seen).add(key)
-    return (
-        [model for model in models if hash(fold(find_stem(model.relative))) in doubles]
-        if doubles
-        else []
-    )
+    if not doubles:
+        return []
+    return [model for model in models if hash(fold(find_stem(model.relative))) in doubles]
 
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
