@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -134,30 +134,25 @@ def pool(
         ]
         path = os.path.join(folder, location) if location else ""
         staged, size = pooling.stage(members, path, stage)
-        proofs = (
-            [_prove(*pair) for pair in zip(sources, staged, strict=True)]
-            if verify
-            else [""] * len(staged)
-        )
+        proofs = [""] * len(staged)
+        if verify:
+            proofs = list(map(_prove, sources, staged))
         stage.commit()
-        pooled = tuple(
-            _describe_model(*each) for each in zip(sources, sizes, staged, proofs, strict=True)
-        )
-        if any(one.contents for one in staged) and path:
-            return _sum_up(
-                pooled, staged, before, data=path, size=size, orphans=pooling.count_orphans(path)
-            )
-        return _sum_up(pooled, staged, before, data="", size=0, orphans=0)
+        pooled = tuple(map(_describe_model, sources, sizes, staged, proofs))
+        is_pooled = any(one.contents for one in staged)
+        if not path or not is_pooled:
+            return _sum_up(pooled, staged, before, data="", size=0, orphans=0)
+        orphans = pooling.count_orphans(path)
+        return _sum_up(pooled, staged, before, data=path, size=size, orphans=orphans)
 
 
 def _find_pooling(sources: Sequence[Checkpoint]) -> ModelPooling:
     format_ = find_format(sources[0].graph)
     pooling = format_.demand(format_.pooling, Operation.POOL)
-    if faults := [
-        fault
-        for source in sources
-        for fault in pooling.find_faults(source.graph, source.parameter_file)
-    ]:
+    faults: list[Fault] = []
+    for source in sources:
+        faults += pooling.find_faults(source.graph, source.parameter_file)
+    if faults:
         raise InputError(faults)
     return pooling
 
@@ -188,13 +183,10 @@ def _sum_up(
     size: int,
     orphans: int,
 ) -> Pooling:
-    distinct = sum(
-        content.size for content in {content for one in staged for content in one.contents}
-    )
-    weights, after = (
-        sum(model.weights for model in models),
-        distinct + sum(model.after for model in models),
-    )
+    contents = set(chain.from_iterable(one.contents for one in staged))
+    distinct = sum(content.size for content in contents)
+    weights = sum(model.weights for model in models)
+    after = distinct + sum(model.after for model in models)
     return Pooling(models, data, size, orphans, before, after, weights, distinct)
 
 
@@ -222,82 +214,60 @@ def _check_folder(folder: str) -> None:
 
 def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     if not sources:
-        raise UsageError(
-            Fault(
-                "there is no model to pool", hint="as in `gs.pool(['a.onnx', 'b.onnx'], out=DIR)`"
-            )
-        )
+        hint = "as in `gs.pool(['a.onnx', 'b.onnx'], out=DIR)`"
+        raise UsageError(Fault("there is no model to pool", hint=hint))
     _check_folder(folder)
-    faults = []
+    faults: list[Fault] = []
+    by_name: dict[str, list[str]] = {}
     for source in sources:
         where = source.where or "a graph"
         faults += find_format(source.graph).find_lacks(Operation.POOL, [""], where=where)
-        # A rewritten graph differs from its file, whose bytes would be compared and counted.
-        if (
-            not source.where
-            or source.where.startswith("<")
-            or source.rewrite is not None
-            or source.needs_params
-        ):
-            faults.append(
-                Fault(
-                    "is not in a file",
-                    where=where,
-                    hint="save it first: a model is pooled from its file",
-                )
-            )
-    names = [base_name(source.where) for source in sources]
-    for name, count in Counter(names).items():
-        if count > 1:
-            same = ", ".join(source.where for source in sources if base_name(source.where) == name)
+        if not _is_in_file(source):
+            hint = "save it first: a model is pooled from its file"
+            faults.append(Fault("is not in a file", where=where, hint=hint))
+        by_name.setdefault(base_name(source.where), []).append(source.where)
+    for name, same in by_name.items():
+        if len(same) > 1:
+            message = f"{len(same)} models would have this name: {', '.join(same)}"
             hint = "give them other names, or pool them into folders of their own"
-            faults.append(
-                Fault(
-                    f"{count} models would have this name: {same}",
-                    where=os.path.join(folder, name),
-                    hint=hint,
-                )
-            )
+            faults.append(Fault(message, where=os.path.join(folder, name), hint=hint))
     if faults:
         raise RefusedError(faults)
-    return [os.path.join(folder, name) for name in names]
+    return [os.path.join(folder, name) for name in by_name]
+
+
+def _is_in_file(source: Checkpoint) -> bool:
+    if not source.where or source.where.startswith("<"):
+        return False
+    # A rewritten graph differs from its file, whose bytes would be compared and counted.
+    return source.rewrite is None and not source.needs_params
 
 
 def _place_data(data: str, targets: Sequence[str]) -> str:
-    if (
-        data != base_name(data)
-        or data in (os.curdir, os.pardir, "-")
-        or "\\" in data
-        or "\0" in data
-    ):
+    is_name = data == base_name(data) and data not in (os.curdir, os.pardir, "-")
+    if not is_name or "\\" in data or "\0" in data:
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
     name = data.lower()  # some systems ignore letter case in file names
-    is_model = name.endswith(list_model_endings()) or name in [
-        base_name(target).lower() for target in targets
-    ]
+    models = {base_name(target).lower() for target in targets}
     # A command on the folder would mistake the file for a model, or remove it as a leftover.
-    if is_model or name.startswith(TEMPORARY_START):
-        what = "a model" if is_model else "a temporary file"
-        raise UsageError(
-            Fault(
-                f"`data={data!r}` is the name of {what}",
-                hint=f"name the weights otherwise, as in {DATA}",
-            )
-        )
-    return data
+    if name in models or name.endswith(list_model_endings()):
+        what = "a model"
+    elif name.startswith(TEMPORARY_START):
+        what = "a temporary file"
+    else:
+        return data
+    hint = f"name the weights otherwise, as in {DATA}"
+    raise UsageError(Fault(f"`data={data!r}` is the name of {what}", hint=hint))
 
 
 def _count_bytes(sources: Iterable[Checkpoint]) -> int:
-    paths = [
-        path
-        for source in sources
-        for path in (source.where, *(file.path for file in input_files(source)))
-    ]
     # Several models may point into one file of weights.
-    return sum(
-        describe_file(path).size for path in {find_identity(path): path for path in paths}.values()
-    )
+    distinct: dict[object, str] = {}
+    for source in sources:
+        for path in (source.where, *(file.path for file in input_files(source))):
+            distinct[find_identity(path)] = path
+    return sum(describe_file(path).size for path in distinct.values())
 
 
 def _prove(source: Checkpoint, staged: StagedModel) -> str:

@@ -87,51 +87,36 @@ def tie_params(
     plan = plan_retie(shards, "untie" if untie else "tie", arrays, statement)
     written = {*plan.shards, base_name(shards.index_path), CONFIG}
     if dry_run:
-        files = list(plan.changed)
-    else:
-        if not in_place:
-            _refuse_others(path, target, written)
-        target = target or path
-        with make_folder(target), refusing_links(target), OutputTransaction() as stage:
-            files = stage_retie(shards, plan, target, stage)
-            stage.commit()
-    left = (
-        ()
-        if in_place or dry_run
-        else tuple(name for name in list_names(path) if name not in written)
-    )
-    return RetiedFolder(path, plan.how, plan.arrays, tuple(files), left)
+        return RetiedFolder(path, plan.how, plan.arrays, tuple(plan.changed))
+    if not in_place:
+        _refuse_others(path, target, written)
+    target = target or path
+    with make_folder(target), refusing_links(target), OutputTransaction() as stage:
+        files = stage_retie(shards, plan, target, stage)
+        stage.commit()
+    others = [] if in_place else [name for name in list_names(path) if name not in written]
+    return RetiedFolder(path, plan.how, plan.arrays, tuple(files), tuple(others))
 
 
 def _refuse_target(path: str, target: str) -> None:
     if is_url(path) or is_url(target):
-        raise RefusedError(
-            Fault(
-                "is a URL; tied folders are written on this machine",
-                where=target,
-                hint="copy it first",
-            )
-        )
-    if is_snapshot(target if is_folder(target) else os.path.dirname(os.path.abspath(target))):
+        message = "is a URL; tied folders are written on this machine"
+        raise RefusedError(Fault(message, where=target, hint="copy it first"))
+    folder = target if is_folder(target) else os.path.dirname(os.path.abspath(target))
+    if is_snapshot(folder):
+        message = "is in a model hub's cache, which is not written to"
         hint = "write it elsewhere with `out`"
-        raise RefusedError(
-            Fault("is in a model hub's cache, which is not written to", where=target, hint=hint)
-        )
+        raise RefusedError(Fault(message, where=target, hint=hint))
 
 
 def _refuse_others(path: str, target: str, names: Collection[str]) -> None:
-    if is_folder(target):
-        others = [
-            n for n in list_names(target) if n not in names and not n.startswith(TEMPORARY_START)
-        ]
-        if os.path.samefile(path, target):
-            raise RefusedError(
-                Fault(
-                    "is the source itself",
-                    where=target,
-                    hint="add `in_place=True`, or name a new folder",
-                )
-            )
-        if others:
-            message = f"is a folder with other files in it: {format_names(others, 5)}"
-            raise RefusedError(Fault(message, where=target, hint="name a new or an empty folder"))
+    if not is_folder(target):
+        return
+    if os.path.samefile(path, target):
+        hint = "add `in_place=True`, or name a new folder"
+        raise RefusedError(Fault("is the source itself", where=target, hint=hint))
+    others = [name for name in list_names(target) if name not in names]
+    others = [name for name in others if not name.startswith(TEMPORARY_START)]
+    if others:
+        message = f"is a folder with other files in it: {format_names(others, 5)}"
+        raise RefusedError(Fault(message, where=target, hint="name a new or an empty folder"))
