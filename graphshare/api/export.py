@@ -237,9 +237,9 @@ def export(
             return proof
 
         if not path:
-            proof = (
-                prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
-            )
+            proof = None
+            if proves:
+                proof = prove(keep_in_memory(exported.graph, exported.parameter_file))
             return _report(exported, instances[0], opset, notes, proof)
         with OutputTransaction() as stage:
             staged = stage_onnx(
@@ -273,16 +273,13 @@ def _choose_tolerance(
     chosen, types = tolerate_export(tolerance).by_dtype, instance.static.inference.types
     coarsest = find_coarsest(dtype for dtypes in types.values() for dtype in dtypes)
     heads = [types[head.node][head.index] or "" for head in instance.static.part.heads]
-    if tolerance is not None or not any(
-        chosen[dtype] < chosen[coarsest] for dtype in heads if dtype in chosen
-    ):
+    own = [chosen[dtype] for dtype in heads if dtype in chosen]
+    if tolerance is not None or not any(limit < chosen[coarsest] for limit in own):
         return ExportTolerance(by_dtype=chosen), []
-    note = (
-        f"compared up to {chosen[coarsest]:g} of the largest value, as values inside are {coarsest}"
-    )
-    return ExportTolerance(
-        by_dtype={name: max(limit, chosen[coarsest]) for name, limit in chosen.items()}
-    ), [note]
+    widest = chosen[coarsest]
+    note = f"compared up to {widest:g} of the largest value, as values inside are {coarsest}"
+    limits = {name: max(limit, widest) for name, limit in chosen.items()}
+    return ExportTolerance(by_dtype=limits), [note]
 
 
 def _cast(source: Checkpoint, dtype: str | None) -> tuple[Checkpoint, list[str]]:
@@ -290,13 +287,8 @@ def _cast(source: Checkpoint, dtype: str | None) -> tuple[Checkpoint, list[str]]
     if dtype is None:
         return source, []
     if source.parameter_file is None:
-        raise UsageError(
-            Fault(
-                "`dtype` needs parameters",
-                where=source.where,
-                hint="name the parameter file with `params`",
-            )
-        )
+        hint = "name the parameter file with `params`"
+        raise UsageError(Fault("`dtype` needs parameters", where=source.where, hint=hint))
     file, done = cast_in_memory(source.parameter_file, dtype)
     notes = [
         f"{format_count(count, 'number')} of {key!r} became infinite in {dtype}"
@@ -309,14 +301,12 @@ def _cast(source: Checkpoint, dtype: str | None) -> tuple[Checkpoint, list[str]]
 
 
 def _check_dtypes(stated: Mapping[str, str]) -> dict[str, str]:
-    known = ", ".join(sorted(TYPE_FLAGS.values()))
+    known = sorted(TYPE_FLAGS.values())
+    hint = f"the dtypes are {', '.join(known)}"
+    unknown = [dtype for dtype in stated.values() if dtype not in known]
     faults = [
-        Fault(
-            f"`input_dtypes` has the dtype {dtype!r}, which no input can have",
-            hint=f"the dtypes are {known}",
-        )
-        for dtype in stated.values()
-        if dtype not in TYPE_FLAGS.values()
+        Fault(f"`input_dtypes` has the dtype {dtype!r}, which no input can have", hint=hint)
+        for dtype in unknown
     ]
     if faults:
         raise UsageError(faults)
@@ -353,9 +343,8 @@ def _translate(
 ) -> list[Instance]:
     instance = translate_instance(request, shapes)
     inputs = instance.input_shapes()
-    own = {
-        name: node.name for node, name in instance.translated.variables.items() if name in inputs
-    }
+    variables = instance.translated.variables.items()
+    own = {name: node.name for node, name in variables if name in inputs}
     # Inputs of one name have one shape, although ONNX tells them apart; an omitted label has none.
     free = {name: named[variable] for name, variable in own.items() if variable in named}
     symbols = choose_symbols(free, dynamic_batch, inputs, lambda: batch_symbol(instance))
@@ -367,15 +356,13 @@ def _translate(
 
 def _refuse_random(instance: Instance) -> None:
     """Refuse a proof of random numbers, because each runtime draws different ones."""
-    faults = [
-        Fault(
-            f"{node.op} draws random numbers, and onnxruntime draws different ones, so nothing can be proved",
-            node=node.name,
-            hint="write the model without a proof with `verify=False`, or export the part before with `upto`",
-        )
-        for node in instance.static.inference.nodes
-        if draws_numbers(node)
-    ]
+    hint = (
+        "write the model without a proof with `verify=False`, or export the part before with `upto`"
+    )
+    faults = []
+    for node in filter(draws_numbers, instance.static.inference.nodes):
+        message = f"{node.op} draws random numbers, and onnxruntime draws different ones, so nothing can be proved"
+        faults.append(Fault(message, node=node.name, hint=hint))
     if faults:
         raise RefusedError(faults)
 
@@ -389,21 +376,12 @@ def place_model(out: str, source: Checkpoint) -> str:
         RefusedError: the path is a file from which the model is made.
     """
     if out == "-":
-        raise UsageError(
-            Fault(
-                "a model is proved from its file, so it cannot go to stdout",
-                hint="name a file with `out`",
-            )
-        )
-    path = (
-        extend(out, ".onnx")
-        if is_stem(out) and not is_directory(out)
-        else place_result(out, source, ".onnx")
-    )
-    refuse_inputs_as_outputs(
-        [UsedFile(path, "graph"), UsedFile(extend(path, ".data"), "parameters")],
-        input_files(source),
-    )
+        message = "a model is proved from its file, so it cannot go to stdout"
+        raise UsageError(Fault(message, hint="name a file with `out`"))
+    is_name = is_stem(out) and not is_directory(out)
+    path = extend(out, ".onnx") if is_name else place_result(out, source, ".onnx")
+    outputs = [UsedFile(path, "graph"), UsedFile(extend(path, ".data"), "parameters")]
+    refuse_inputs_as_outputs(outputs, input_files(source))
     return path
 
 
@@ -447,19 +425,27 @@ def _report(
             f"written in a custom domain, and not proved: {format_names(translated.custom)}"
         )
     report = ExportFacts(
-        staged.files[0] if staged is not None else "",
-        staged.files if staged is not None else (),
+        "",
+        (),
         {name: _list_sizes(stated) for name, stated in input_types(exported.graph).items()},
         {name: _list_sizes(stated) for name, stated in output_types(exported.graph).items()},
         opset,
         sum(1 for node in exported.graph.nodes if node.op),
-        staged.size if staged is not None else 0,
+        0,
         tuple(translated.renamed),
         tuple(translated.dropped),
-        staged.embedded if staged is not None else (),
+        (),
         tuple(notes),
         proof,
     )
+    if staged is not None:
+        report = msgspec.structs.replace(
+            report,
+            path=staged.files[0],
+            files=staged.files,
+            bytes=staged.size,
+            embedded=staged.embedded,
+        )
     return msgspec.structs.replace(exported, report=report, notes=report.notes)
 
 

@@ -62,10 +62,11 @@ class Instance(msgspec.Struct, frozen=True, eq=False):
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         types = find_format(self.translated.graph).types.list_input_types(self.translated.graph)
-        return {
-            name: tuple(int(size or 0) for size in stated.parts[1] or ())
-            for name, stated in types.items()
-        }
+        shapes: dict[str, tuple[int, ...]] = {}
+        for name, stated in types.items():
+            _, sizes = stated.parts
+            shapes[name] = tuple(int(size or 0) for size in sizes or ())
+        return shapes
 
     def shapes(self, symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> dict[str, Shape]:
         """Return the shapes of the inputs when symbols have these sizes, by variable name."""
@@ -97,9 +98,8 @@ def translate_instance(request: TranslationRequest, shapes: Mapping[str, Shape])
     records = _find_records(variables, static.roles, source.parameter_file)
     values, tensors = _list_weights(records, request.reader)
     translated = translate_graph(static.part, static.inference, values, tensors, request.target)
-    return Instance(
-        static, translated, {translated.variables[node]: record for node, record in records.items()}
-    )
+    by_name = {translated.variables[node]: record for node, record in records.items()}
+    return Instance(static, translated, by_name)
 
 
 def _find_records(
@@ -108,14 +108,13 @@ def _find_records(
     if file is None:
         return {}
     by_name = RecordsByName(file)
-    records = {
-        node: by_name.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY) for node in variables
-    }
-    return {
-        node: record
-        for node, record in records.items()
-        if record is not None and record.shape is not None and record.dtype is not None
-    }
+    records: dict[Node, Record] = {}
+    for node in variables:
+        record = by_name.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY)
+        if record is None or record.shape is None or record.dtype is None:
+            continue
+        records[node] = record
+    return records
 
 
 def _list_weights(
@@ -126,11 +125,10 @@ def _list_weights(
     tensors: dict[Node, Tensor] = {}
     for node, record in records.items():
         shape, dtype = record.shape_and_dtype()
-        # numpy has no bfloat16; the reader gives its numbers as float32.
-        values[node] = Value(
-            "", shape, "float32" if dtype == "bfloat16" else dtype, _read_later(reader, record)
-        )
         tensors[node] = Tensor(dtype, shape, None)
+        # numpy has no bfloat16; the reader gives its numbers as float32.
+        readable = "float32" if dtype == "bfloat16" else dtype
+        values[node] = Value("", shape, readable, _read_later(reader, record))
     return values, tensors
 
 
@@ -151,11 +149,8 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
     for node in instance.translated.graph.variables():
         if node in constants:
             value = constants[node]
-            records.append(
-                record_of_bytes(
-                    node.name, value.dtype, value.shape, memoryview(value.content or b"")
-                )
-            )
+            content = memoryview(value.content or b"")
+            records.append(record_of_bytes(node.name, value.dtype, value.shape, content))
         elif node.details.holds_value:
             record = instance.records[node.name]
             origin = record.origin or Origin(record.key, source)
@@ -192,17 +187,15 @@ def translate_sizes(
             others.append(translate(chosen))
         except RefusedError as error:
             at = ", ".join(f"{name} {size}" for name, size in chosen.items())
-            hint = suggest_steps(
-                [s for s in symbols if chosen[s.name] != base[s.name]], base, translate
-            )
-            faults = [
-                replace(f, message=f"with {at}: {f.message}", hint=hint or f.hint)
-                for f in error.faults
-            ]
+            changed = [s for s in symbols if chosen[s.name] != base[s.name]]
+            hint = suggest_steps(changed, base, translate)
+            faults = []
+            for fault in error.faults:
+                message = f"with {at}: {fault.message}"
+                faults.append(replace(fault, message=message, hint=hint or fault.hint))
             raise RefusedError(faults) from error
-    variants = [
-        Variant(other.translated.graph, chosen) for other, chosen in zip(others, sizes, strict=True)
-    ]
+    graphs = [other.translated.graph for other in others]
+    variants = list(map(Variant, graphs, sizes))
     graph = generalize(variants, symbols, others[0].translated.owners)
     translated = replace(instance.translated, graph=graph)
     # A batch may have any size. For other free sizes, each size that was tried is proved, and a
@@ -223,28 +216,24 @@ def batch_symbol(instance: Instance) -> Symbol:
         UsageError: the model has no inputs.
     """
     left = instance.input_shapes()
+    static, names = instance.static, instance.translated.names
+    states: set[Node] = set()
+    for layer in static.inference.nodes:
+        if layer.op != "RNN":
+            continue
+        named = zip(name_inputs(layer) or (), layer.inputs, strict=False)
+        states.update(entry.node for name, entry in named if name in ("state", "state_cell"))
     # States of an RNN have the layers on the first axis, and the batch on the second.
-    layers = (node for node in instance.static.inference.nodes if node.op == "RNN")
-    named = (
-        pair for node in layers for pair in zip(name_inputs(node) or (), node.inputs, strict=False)
-    )
-    states = {entry.node for name, entry in named if name in ("state", "state_cell")}
-    names = instance.translated.names
-    axes = {node: int(node in states) for node in instance.static.roles if names[node, 0] in left}
+    axes = {node: int(node in states) for node in static.roles if names[node, 0] in left}
     if not axes:
-        raise UsageError(
-            Fault(
-                "`dynamic_batch` leaves nothing open: the model has no inputs",
-                hint="leave `dynamic_batch` out",
-            )
-        )
-    _, couplings = follow_batch(
-        instance.static.inference.nodes, axes, np_shape=has_np_shape(instance.static.part.attrs)
-    )
+        message = "`dynamic_batch` leaves nothing open: the model has no inputs"
+        raise UsageError(Fault(message, hint="leave `dynamic_batch` out"))
+    np_shape = has_np_shape(static.part.attrs)
+    _, couplings = follow_batch(static.inference.nodes, axes, np_shape=np_shape)
+    mixing = [each for each in couplings if not each.only_training]
     faults = [
-        Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=_FIXED_BATCH)
-        for c in couplings
-        if not c.only_training
+        Fault(f"{each.node.op} {each.why}", node=each.node.name, hint=_FIXED_BATCH)
+        for each in mixing
     ]
     if faults:
         raise RefusedError(faults)
