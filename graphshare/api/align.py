@@ -22,24 +22,20 @@ def align(sources: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:
         DisprovedError: a converted model computes different outputs.
     """
     sets = [find_format(source.graph).operator_sets for source in sources]
-    versions = [
-        None if own is None else own.find_used_version(source.graph)
-        for own, source in zip(sets, sources, strict=True)
-    ]
+    versions: list[int | None] = []
+    for source, own in zip(sources, sets, strict=True):
+        versions.append(None if own is None else own.find_used_version(source.graph))
     newest = max((version for version in versions if version is not None), default=0)
     if all(version in (newest, None) for version in versions):
-        raise UsageError(
-            Fault(
-                "`align` changes nothing: no ONNX model has an older operator set",
-                hint="leave `align` out",
-            )
-        )
-    return [
-        (source, "")
-        if own is None or version in (newest, None)
-        else _raise(source, own, version, newest)
-        for source, own, version in zip(sources, sets, versions, strict=True)
-    ]
+        message = "`align` changes nothing: no ONNX model has an older operator set"
+        raise UsageError(Fault(message, hint="leave `align` out"))
+    results: list[tuple[Checkpoint, str]] = []
+    for source, own, version in zip(sources, sets, versions, strict=True):
+        if own is None or version in (newest, None):
+            results.append((source, ""))
+        else:
+            results.append(_raise(source, own, version, newest))
+    return results
 
 
 def _raise(
@@ -47,31 +43,21 @@ def _raise(
 ) -> tuple[Checkpoint, str]:
     with locate_refusals(source):
         result = follow_rewrite(source, sets.raise_version(source.graph, version))
-    return (
-        result,
-        f"operator set {old} became {version}, and the results are equal, {_prove(source, result)}",
-    )
+    rung = _prove(source, result)
+    return result, f"operator set {old} became {version}, and the results are equal, {rung}"
 
 
 def _prove(source: Checkpoint, result: Checkpoint) -> str:
     from graphshare.api.compare import compare  # start-up: --help must not import numpy
 
     report = compare(source, result, allow_unsupported=True)
-    if not report:
-        reasons = [
-            text
-            for _, stage in report.list_stages("skipped")
-            if stage.name == "values"
-            for text in stage.details
-        ]
-        message = (
-            f"its conversion to another operator set is not equal for sure: "
-            f"{'; '.join([report.verdict, *reasons])}"
-        )
-        fault = Fault(
-            message,
-            where=source.where,
-            hint="nothing was written; export the model at the later operator set",
-        )
-        raise (DisprovedError if report.outcome == "not equal" else RefusedError)(fault)
-    return report.rung
+    if report:
+        return report.rung
+    reasons = [report.verdict]
+    for _, stage in report.list_stages("skipped"):
+        if stage.name == "values":
+            reasons += stage.details
+    message = f"its conversion to another operator set is not equal for sure: {'; '.join(reasons)}"
+    hint = "nothing was written; export the model at the later operator set"
+    fault = Fault(message, where=source.where, hint=hint)
+    raise (DisprovedError if report.outcome == "not equal" else RefusedError)(fault)

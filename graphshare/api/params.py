@@ -96,11 +96,8 @@ def convert(
     """
     path, target = find_params(source, epoch=epoch), os.fspath(target)
     if to not in (None, *PARAMETER_FORMATS):
-        raise UsageError(
-            Fault(
-                f"there is no format {to!r}", hint=f"the formats are {', '.join(PARAMETER_FORMATS)}"
-            )
-        )
+        hint = f"the formats are {', '.join(PARAMETER_FORMATS)}"
+        raise UsageError(Fault(f"there is no format {to!r}", hint=hint))
     target = place_output(target, base_name(path) if to is None else f"{name_of_file(path)}.{to}")
     format_ = choose_format(target) if to is None else find_format(to)
     refuse_inputs_as_outputs(
@@ -114,12 +111,10 @@ def convert(
 
         nodes = as_checkpoint(graph).graph
         require(nodes, Operation.PARAMETER_FILE, what="`graph`")
-        named = (
-            name_for_graph(nodes, file, plan)
-            if blocks is None
-            else name_for_blocks(nodes, file, plan, find_params(blocks))
-        )
-        plan = list(named)
+        if blocks is None:
+            plan = list(name_for_graph(nodes, file, plan))
+        else:
+            plan = list(name_for_blocks(nodes, file, plan, find_params(blocks)))
     elif blocks is not None:
         raise UsageError(
             Fault("`blocks` needs `graph`", hint="name the symbol file that the net exported")
@@ -145,20 +140,22 @@ def list_params(path: StrPath, *, epoch: Natural | None = None) -> ParameterList
         UsageError: a stem has several parameter files.
     """
     file = index_params(path, epoch=epoch)
+    # A tied record has its bytes in another record.
+    stored = [record for record in file.records if record.tied_to is None]
     return ParameterListing(
         path=file.shown_path,
         format=file.format,
         size=file.size,
         named=file.named,
-        arrays=tuple(_list_record(record) for record in file.records),
-        # A tied record has its bytes in another record; sparse arrays have their indices in parts.
-        data_size=sum(
-            r.data_size + sum(part.size for part in r.parts)
-            for r in file.records
-            if r.tied_to is None
-        ),
+        arrays=tuple(map(_list_record, file.records)),
+        data_size=sum(map(_count_bytes, stored)),
         remarks=tuple(_remarks(file)),
     )
+
+
+def _count_bytes(record: Record) -> int:
+    """Return the bytes of an array, those of a sparse array with its indices."""
+    return record.data_size + sum(part.size for part in record.parts)
 
 
 def _list_record(record: Record) -> ListedRecord:
@@ -185,20 +182,16 @@ def _remarks(file: ParameterFile) -> Iterator[Fault]:
     seen: set[str] = set()
     for number, record in enumerate(file.records):
         place = format_record(record.key, number)
-        if record.key is not None and record.key in seen:
-            yield Fault(
-                "has the name of an earlier record; MXNet keeps the last",
-                where=file.path,
-                path=place,
-            )
+        if record.key in seen:
+            message = "has the name of an earlier record; MXNet keeps the last"
+            yield Fault(message, where=file.path, path=place)
         if record.key is not None:
             seen.add(record.key)
         if record.shape is None:
             yield Fault("was never filled: it has no array", where=file.path, path=place)
         if file.format == "params" and record.dtype in UNLOADABLE_DTYPES:
-            yield Fault(
-                f"is {record.dtype}, which MXNet 1.9.1 does not load", where=file.path, path=place
-            )
+            message = f"is {record.dtype}, which MXNet 1.9.1 does not load"
+            yield Fault(message, where=file.path, path=place)
 
 
 def show_params(
@@ -235,7 +228,7 @@ def _select_records(file: ParameterFile, select: Names, leave_out: Names) -> lis
 
 
 def _describe_array(record: Record, equal: dict[str, str]) -> ArrayDetails:
-    size = record.data_size + sum(part.size for part in record.parts)
+    size = _count_bytes(record)
     twin = equal.get(record.full_name) if record.tied_to is None else None
     return ArrayDetails(record.key, record.shape, record.dtype, record.storage, record.layout, record.data_offset, size,
                       record.tied_to, twin)  # fmt: skip

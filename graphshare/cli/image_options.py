@@ -67,17 +67,17 @@ def parse_settings(options: Mapping[str, Any]) -> ImageSettings | None:
     for name in ("resize", "crop", "mean", "scale", "std"):
         if options[name] is None:
             continue
-        numbers = _parse_numbers(
-            options[name], int if name in ("resize", "crop") else _parse_fraction
-        )
+        parse = int if name in ("resize", "crop") else _parse_fraction
+        numbers = _parse_numbers(options[name], parse)
+        is_one = len(numbers) == 1
         if not numbers or len(numbers) > _MOST[name]:
             faults.append(Fault(f"--{name} {options[name]!r} cannot be read", hint=_HINTS[name]))
-        elif name == "crop":
-            parsed[name] = numbers * 2 if len(numbers) == 1 else numbers
+        elif name == "crop" and is_one:
+            parsed[name] = numbers * 2
+        elif name in ("resize", "scale") and is_one:
+            parsed[name] = numbers[0]
         else:
-            parsed[name] = (
-                numbers[0] if name in ("resize", "scale") and len(numbers) == 1 else numbers
-            )
+            parsed[name] = numbers
     if faults:
         raise UsageError(faults)
     return make_settings(options["preset"], parsed)
@@ -87,13 +87,13 @@ def format_options(settings: Mapping[str, Any]) -> str:
     """Return the options for fields of ``ImageSettings``."""
     words = []
     for name, value in settings.items():
+        if name == "color":
+            words.append(f"--{value}")
+            continue
         numbers = value if isinstance(value, tuple) else (value,)
-        side = name == "crop" and len(set(numbers)) == 1
-        words.append(
-            f"--{value}"
-            if name == "color"
-            else f"--{name} {','.join(map(str, numbers[:1] if side else numbers))}"
-        )
+        if name == "crop" and len(set(numbers)) == 1:
+            numbers = numbers[:1]
+        words.append(f"--{name} {','.join(map(str, numbers))}")
     return " ".join(words)
 
 

@@ -45,15 +45,11 @@ def work(run: Run, task: Task) -> Result:
     try:
         with _limits(task):
             graph = _describe_state(task.model.graph, task.model.listed)
-            params = (
-                _describe_state(task.model.params, task.model.listed_params)
-                if task.model.params
-                else None
-            )
+            if task.model.params:
+                params = _describe_state(task.model.params, task.model.listed_params)
             with refusing_links(task.out), overwriting(task.overwrite), remember_folders(_FOLDERS):
-                for folder in {
-                    os.path.dirname(find_place(path)) for path in task.outputs if not is_url(path)
-                }:
+                places = [find_place(path) for path in task.outputs if not is_url(path)]
+                for folder in set(map(os.path.dirname, places)):
                     os.makedirs(folder, exist_ok=True)
                 captured = run(task.words)
     except GraphshareError as error:  # a file that is gone, or a limit
@@ -61,9 +57,8 @@ def work(run: Run, task: Task) -> Result:
     except OSError as error:
         captured = Captured(2, b"", "", [Fault(f"{error.strerror or error}: {error.filename}")])
     except Exception as error:  # of another function: the command line reports errors itself
-        captured = Captured(
-            2, b"", "", [Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}")]
-        )
+        message = f"this is a bug in graphshare: {type(error).__name__}: {error}"
+        captured = Captured(2, b"", "", [Fault(message)])
     seconds = time.perf_counter() - started
     figures = {"cpu_seconds": round(time.process_time() - cpu, 6)}
     return _summarize(task, captured, graph, params, seconds, figures)
@@ -77,19 +72,22 @@ def _summarize(
     seconds: float,
     figures: dict[str, float],
 ) -> Result:
-    answer: Answer = "done" if captured.code == 0 else "no" if captured.code == 1 else "failed"
+    answers: dict[int, Answer] = {0: "done", 1: "no"}
+    answer = answers.get(captured.code, "failed")
     report = _parse_report(captured.stdout) if task.has_report and answer != "failed" else None
     if report is not None:
         figures |= _find_figures(msgspec.json.decode(report))
+    if graph is None:
+        graph = FileState(task.model.graph, -1)
+    if params is not None:
+        params = replace(params, source=clean_text(params.source))
     return Result(
         source=clean_text(task.model.graph),
-        size=graph.size if graph else -1,
-        sha256=graph.sha256 if graph else "",
-        etag=graph.etag if graph else "",
-        modified=graph.modified if graph else 0,
-        params=msgspec.structs.replace(params, source=clean_text(params.source))
-        if params
-        else None,
+        size=graph.size,
+        sha256=graph.sha256,
+        etag=graph.etag,
+        modified=graph.modified,
+        params=params,
         command=tuple(map(clean_text, task.command)),
         outputs=tuple(map(clean_text, task.outputs)),
         result=answer,
@@ -130,28 +128,27 @@ def _parse_report(stdout: bytes) -> msgspec.Raw | None:
 def _find_figures(report: object) -> dict[str, float]:
     """Return the numbers at the top level of a report and in small objects there."""
     figures: dict[str, float] = {}
-    for key, value in report.items() if isinstance(report, dict) else ():
-        inner = value.items() if isinstance(value, dict) and len(value) <= _MOST_FIGURES else ()
-        for name, number in ((key, value), *((f"{key}.{name}", number) for name, number in inner)):
+    if not isinstance(report, dict):
+        return figures
+    for key, value in report.items():
+        values = {key: value}
+        if isinstance(value, dict) and len(value) <= _MOST_FIGURES:
+            values |= {f"{key}.{name}": number for name, number in value.items()}
+        for name, number in values.items():
+            is_number = isinstance(number, int | float) and not isinstance(number, bool)
             # The version of the report's schema is not a figure.
-            if (
-                isinstance(number, int | float)
-                and not isinstance(number, bool)
-                and name != "version"
-            ):
+            if is_number and name != "version":
                 figures[name] = number
     return figures
 
 
 def _describe_faults(captured: Captured, source: str) -> str:
     """Describe the first faults on ``source``, else all messages, without secrets of URLs."""
-    first = [
-        replace(fault, where="") if fault.where == source else fault
-        for fault in captured.faults[:_MOST_ERRORS]
-    ]
-    text = "; ".join(escape_control(str(fault)) for fault in first) or " ".join(
-        captured.stderr.split()
-    )
+    texts = []
+    for fault in captured.faults[:_MOST_ERRORS]:
+        where = "" if fault.where == source else fault.where
+        texts.append(escape_control(str(replace(fault, where=where))))
+    text = "; ".join(texts) or " ".join(captured.stderr.split())
     if len(captured.faults) > _MOST_ERRORS:
         text += f"; and {format_count(len(captured.faults) - _MOST_ERRORS, 'more error')}"
     return clean_text(shorten(text, _LONGEST_ERROR))
@@ -178,9 +175,9 @@ def _limit_data(size: int | None) -> Iterator[None]:
         # The sixth number has the pages of data and stack.
         held = int(file.read().split()[5]) * resource.getpagesize()
     bound = held + size
-    resource.setrlimit(
-        resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard)
-    )
+    if hard != resource.RLIM_INFINITY:
+        bound = min(bound, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
     try:
         yield
     finally:
@@ -192,20 +189,17 @@ def _describe_state(path: str, listed: ListedFile | None) -> FileState:
     if is_checkpoint(path):
         return _describe_folder(path)
     if is_url(path):
-        known = (
-            listed
-            if listed is not None and listed.version and listed.size >= 0
-            else describe_file(path)
-        )
+        if listed is not None and listed.version and listed.size >= 0:
+            return FileState(path, listed.size, etag=listed.version)
+        known = describe_file(path)
         return FileState(path, known.size, etag=known.version)
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             sha256 = hash_pieces(iter(partial(file.read, _PIECE), b""))
     except (OSError, ValueError) as error:
-        raise InputError(
-            Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)
-        ) from error
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(Fault(f"cannot be read: {reason}", where=path)) from error
     return FileState(path, status.st_size, sha256, modified=status.st_mtime_ns)
 
 
@@ -233,10 +227,9 @@ def is_unchanged(state: FileState, path: str, listed: ListedFile | None) -> bool
         status = os.stat(path)
         if status.st_size != state.size:
             return False
-        return (
-            status.st_mtime_ns == state.modified
-            or _describe_state(path, None).sha256 == state.sha256
-        )
+        if status.st_mtime_ns == state.modified:
+            return True
+        return _describe_state(path, None).sha256 == state.sha256
     except (OSError, InputError):
         return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -18,7 +18,12 @@ from graphshare.cli.report import format_parameter_diff
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
-from graphshare.inspection.params import ParameterListing
+from graphshare.inspection.params import (
+    ArrayDetails,
+    ArrayStatistics,
+    ListedRecord,
+    ParameterListing,
+)
 from graphshare.text.format import (
     escape_control,
     format_bytes,
@@ -27,6 +32,9 @@ from graphshare.text.format import (
     format_names,
     format_number,
 )
+
+if TYPE_CHECKING:
+    from graphshare.formats.params.statistics import Statistics
 
 select = option(
     "--select",
@@ -127,24 +135,27 @@ def show(file: str, format_: str, **settings: Any) -> None:
     if format_ == "json":
         put_json(listing)
         return
-    rows = [
-        (
-            array.key if array.key is not None else "(no name)",
-            format_dims(array.shape, unknown="never filled"),
-            array.dtype or "-",
-            format_bytes(array.size) + ("" if array.storage == "default" else f" {array.storage}"),
-            "compressed" if array.offset is None else f"{array.offset:,}",
-            f"tied to {array.tied_to}"
-            if array.tied_to
-            else f"same as {array.equal_to}"
-            if array.equal_to
-            else "",
-        )
-        for array in listing.arrays
-    ]
+    rows = []
+    for array in listing.arrays:
+        size = format_bytes(array.size)
+        if array.storage != "default":
+            size += f" {array.storage}"
+        offset = "compressed" if array.offset is None else f"{array.offset:,}"
+        shares = ""
+        if array.tied_to:
+            shares = f"tied to {array.tied_to}"
+        elif array.equal_to:
+            shares = f"same as {array.equal_to}"
+        rows.append((*_describe_array(array), size, offset, shares))
     put_table(("name", "shape", "type", "size", "offset", "shares"), rows, right=("size", "offset"))
     again = f", {format_bytes(listing.repeated)} of them stored twice" if listing.repeated else ""
     say(f"{format_count(len(listing.arrays), 'array')}, {format_bytes(listing.size)}{again}")
+
+
+def _describe_array(array: ListedRecord | ArrayDetails | ArrayStatistics) -> tuple[str, str, str]:
+    """Return the name, shape and dtype of an array for a table."""
+    name = "(no name)" if array.key is None else array.key
+    return name, format_dims(array.shape, unknown="never filled"), array.dtype or "-"
 
 
 @command.command
@@ -164,23 +175,7 @@ def stats(file: str, format_: str, **settings: Any) -> None:
         return
     rows = []
     for array in listing.arrays:
-        figures = array.statistics
-        cells = [
-            array.key if array.key is not None else "(no name)",
-            format_dims(array.shape, unknown="never filled"),
-            array.dtype or "-",
-        ]
-        if figures is not None:
-            cells += [
-                format_number(value)
-                for value in (figures.min, figures.max, figures.mean, figures.std, figures.norm)
-            ]
-            cells += [
-                f"{100 * figures.zeros / figures.count:.3g}%" if figures.count else "-",
-                str(figures.nans + figures.infinities),
-            ]
-        # An array that was never filled has no statistics.
-        rows.append([*cells, *["-"] * (10 - len(cells))])
+        rows.append([*_describe_array(array), *_format_figures(array.statistics)])
     titles = ("name", "shape", "type", "min", "max", "mean", "std", "norm", "zeros", "nan/inf")
     put_table(titles, rows, right=titles[3:])
     for array in listing.arrays:
@@ -190,6 +185,15 @@ def stats(file: str, format_: str, **settings: Any) -> None:
                 f"{array.key} holds {figures.nans} NaN and {format_count(figures.infinities, 'infinity')}",
                 style="warning",
             )
+
+
+def _format_figures(figures: Statistics | None) -> list[str]:
+    # An array that was never filled has no statistics.
+    if figures is None:
+        return ["-"] * 7
+    numbers = (figures.min, figures.max, figures.mean, figures.std, figures.norm)
+    zeros = f"{100 * figures.zeros / figures.count:.3g}%" if figures.count else "-"
+    return [*map(format_number, numbers), zeros, str(figures.nans + figures.infinities)]
 
 
 @command.command("diff")
@@ -457,15 +461,12 @@ def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
 
 
 def _print_table(listing: ParameterListing) -> None:
-    rows = [
-        (
-            array.key if array.key is not None else "(no name)",
-            array.dtype or "-",
-            format_dims(array.shape, unknown="never filled"),
-            array.layout + ("" if array.storage == "default" else f" {array.storage}"),
-        )
-        for array in listing.arrays
-    ]
+    rows = []
+    for array in listing.arrays:
+        name, shape, dtype = _describe_array(array)
+        is_sparse = array.storage != "default"
+        layout = f"{array.layout} {array.storage}" if is_sparse else array.layout
+        rows.append((name, dtype, shape, layout))
     if is_terminal():
         put_table(("name", "type", "shape", "layout"), rows)
     else:

@@ -102,19 +102,23 @@ def _describe(report: Reshaping) -> Iterator[str]:
         yield from _describe_proof(report.proof)
 
 
+def _format_sizes(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {size}" for name, size in sizes.items())
+
+
 def _describe_proof(proof: SizesProof) -> Iterator[str]:
-    equal = f"{format_count(proof.outputs or proof.fixed, 'output')} equal bit for bit at "
-    places = [
-        "the sizes of the file" if proof.outputs else "",
-        "the fixed sizes" if proof.fixed else "",
-    ]
+    places = []
+    if proof.outputs:
+        places.append("the sizes of the file")
+    if proof.fixed:
+        places.append("the fixed sizes")
+    count = format_count(proof.outputs or proof.fixed, "output")
+    text = f"{count} equal bit for bit at {' and '.join(places)}"
     # A comparison at the sizes of the file proves nothing about other sizes.
-    text = (
-        ("" if proof.sizes and not proof.witnesses else "proved: ")
-        + equal
-        + " and ".join(filter(None, places))
-    )
-    text += "" if proof.optimized else " without optimizations"
+    if proof.witnesses or not proof.sizes:
+        text = f"proved: {text}"
+    if not proof.optimized:
+        text += " without optimizations"
     if proof.batches:
         sizes = ", ".join(map(str, proof.batches))
         text += (
@@ -123,11 +127,8 @@ def _describe_proof(proof: SizesProof) -> Iterator[str]:
         )
     yield text
     if proof.sizes:
-        tried = "; ".join(
-            ", ".join(f"{name} {size}" for name, size in each.items()) for each in proof.sizes
-        )
-        yield f"computed at {tried}" + (
-            "" if proof.witnesses else "; nothing to compare with (--witness MODEL)"
-        )
+        tried = "; ".join(map(_format_sizes, proof.sizes))
+        without = "" if proof.witnesses else "; nothing to compare with (--witness MODEL)"
+        yield f"computed at {tried}{without}"
     for path, verdict in proof.witnesses:
         yield f"compared with {escape_control(path)}: {verdict}"
