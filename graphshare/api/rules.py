@@ -128,8 +128,9 @@ def _effect(
     if kind != "parameter":
         return "kept" if result == name else "renamed"
     others = {node.name for node, role in roles.items() if role.is_parameter and node.name != name}
-    meets = any(_final_name(resolver, other) == result for other in others)
-    return "tied" if meets else "kept" if result == name else "renamed"
+    if any(_final_name(resolver, other) == result for other in others):
+        return "tied"
+    return "kept" if result == name else "renamed"
 
 
 def _final_name(resolver: Resolver, name: str) -> str:
@@ -159,11 +160,8 @@ def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
         Resolver(ruleset)
         if source is not None:
             roles = assign_roles(source.graph, held=source.held)
-            warnings = list(
-                dict.fromkeys(
-                    [*warnings, *plan_names(source.graph, ruleset, roles, source.graph.nodes).notes]
-                )
-            )
+            names = plan_names(source.graph, ruleset, roles, source.graph.nodes)
+            warnings = list(dict.fromkeys([*warnings, *names.notes]))
             plan_sharing(source.graph, ruleset, roles)
     except GraphshareError as error:
         errors += error.with_location(where).faults

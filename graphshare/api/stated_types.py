@@ -102,25 +102,24 @@ def parse_types(types: Mapping[str, str], untyped: Sequence[tuple[str, Entry]], 
     for name, text in types.items():
         match = _TYPE.fullmatch(text.replace(" ", ""))
         if match is None or match["dtype"] not in DTYPE_CODES:
-            faults.append(
-                Fault(f"`types` gives {name!r} the type {text!r}, which cannot be read", hint=_HINT)
-            )
+            message = f"`types` gives {name!r} the type {text!r}, which cannot be read"
+            faults.append(Fault(message, hint=_HINT))
         elif name not in known:
-            faults.append(
-                Fault(
-                    f"`types` {name!r} is not {what} without a type", hint=did_you_mean(name, known)
-                )
-            )
+            message = f"`types` {name!r} is not {what} without a type"
+            faults.append(Fault(message, hint=did_you_mean(name, known)))
         else:
             texts = match["sizes"].split(",") if match["sizes"] else []
-            sizes = [
-                None if size == "?" else int(size) if size.isdecimal() else size for size in texts
-            ]
-            stated |= {
-                (entry.node, entry.index): (match["dtype"], sizes)
-                for own, entry in untyped
-                if own == name
-            }
+            sizes = list(map(_parse_size, texts))
+            for own, entry in untyped:
+                if own == name:
+                    stated[entry.node, entry.index] = (match["dtype"], sizes)
     if faults:
         raise UsageError(faults)
     return stated
+
+
+def _parse_size(text: str) -> int | str | None:
+    """Return a number, the name of a free size, or None for ``?``."""
+    if text == "?":
+        return None
+    return int(text) if text.isdecimal() else text

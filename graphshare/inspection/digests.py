@@ -99,11 +99,11 @@ class _Walk:
             )
 
         for function in order_by_references([graph], list_callees, refuse):
-            if function is not graph:
-                arguments = [
-                    each for each in function.variables() if self._form.find_outline(each) is None
-                ]
-                self._functions[function] = self.describe(function, arguments)
+            if function is graph:
+                continue
+            variables = function.variables()
+            arguments = [each for each in variables if self._form.find_outline(each) is None]
+            self._functions[function] = self.describe(function, arguments)
 
     def describe(self, graph: Graph, inputs: Sequence[Node], stated: Hashable = ()) -> _Part:
         digest, weights, captures = sha256(), list[Node](), list[Node]()
@@ -118,15 +118,11 @@ class _Walk:
                 continue
             if not is_ready:
                 parts[node] = self._describe_bodies(node)
-                following = [
-                    entry.node for entry in _list_entries(node, parts[node]) if entry is not None
-                ]
+                entries = _list_entries(node, parts[node])
+                following = [entry.node for entry in entries if entry is not None]
+                following += node.control_deps
                 stack.append((node, True))
-                stack += [
-                    (each, False)
-                    for each in reversed([*following, *node.control_deps])
-                    if each not in numbers
-                ]
+                stack += [(each, False) for each in reversed(following) if each not in numbers]
                 continue
             numbers[node] = len(numbers)
             if node in captured:
@@ -215,9 +211,9 @@ def _describe_type(kind: Any) -> Hashable:
     if kind is None:
         return None
     dtype, sizes = kind.parts
-    return dtype, tuple(size if isinstance(size, int) else None for size in sizes) if isinstance(
-        sizes, tuple | list
-    ) else None
+    if not isinstance(sizes, tuple | list):
+        return dtype, None
+    return dtype, tuple(size if isinstance(size, int) else None for size in sizes)
 
 
 def _add(digest: Any, value: object) -> None:
