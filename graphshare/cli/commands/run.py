@@ -164,8 +164,7 @@ def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOp
             hint = "add --sgd-steps 1"
             raise UsageError([Fault(f"{text} needs --sgd-steps", hint=hint) for text in texts])
         return None
-    if profile:
-        raise _make_conflict("--profile")
+    _refuse_with_training({"--profile": profile})
     target = options["params_out"] or ""
     if target == "-":
         raise UsageError(
@@ -186,9 +185,12 @@ def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOp
     return _TrainingOptions(arguments, target, options["in_place"], files)
 
 
-def _make_conflict(option: str) -> UsageError:
-    fault = Fault(f"{option} and --sgd-steps cannot be combined", hint="leave one of them out")
-    return UsageError(fault)
+def _refuse_with_training(options: Mapping[str, bool]) -> None:
+    """Raise UsageError for the first of these ``options`` that is given."""
+    for flag, is_given in options.items():
+        if is_given:
+            message = f"{flag} and --sgd-steps cannot be combined"
+            raise UsageError(Fault(message, hint="leave one of them out"))
 
 
 EXAMPLES = {
@@ -301,10 +303,8 @@ def command(
     """
     _check_out(out, format_, has_table=classes is not None)
     training = _parse_training(given_training, profile=profile)
-    if training is not None and batch is not None:
-        raise _make_conflict("--batch")
-    if training is not None and all_outputs:
-        raise _make_conflict("--all")
+    if training is not None:
+        _refuse_with_training({"--batch": batch is not None, "--all": all_outputs})
     model = load(graph, epoch=epoch, params=params)
     files = parse_feeds(feeds)
     values = load_feeds(files, images)
