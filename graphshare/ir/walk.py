@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -70,6 +71,11 @@ def iter_graphs(graph: Graph) -> Iterator[Graph]:
         each = pending.pop()
         yield each
         pending.extend([body for node in each.nodes for body in node.subgraphs])
+
+
+def iter_nodes(graph: Graph) -> Iterator[Node]:
+    """Return the nodes of a graph and its subgraphs, those of outer graphs first."""
+    return chain.from_iterable(each.nodes for each in iter_graphs(graph))
 
 
 def reachable(graph: Graph) -> list[Node]:

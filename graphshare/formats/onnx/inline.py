@@ -16,7 +16,7 @@ from graphshare.formats.facets import Inlined
 from graphshare.formats.onnx.compose import import_opsets, make_operator
 from graphshare.formats.onnx.decode import Function, read_function
 from graphshare.formats.onnx.messages import keep_message, rewrite_message
-from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan, text_at
+from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan
 from graphshare.formats.onnx.statements import (
     FunctionKey,
     Functions,
@@ -368,18 +368,18 @@ def _bind(span: Span, kind: str, values: Mapping[str, Span | None]) -> Message:
         if inner is None:
             message.add_encoded(Span(span.file, begin, end))
             continue
-        fields = scan(data, start, end) if inner == "attribute" else ()
-        texts = {
-            field[0]: text_at(data, field) for field in fields if field[0] in (_NAME, _REFERENCE)
-        }
-        reference = texts.get(_REFERENCE)
+        name = reference = ""
+        if inner == "attribute":
+            name, reference = part.read_texts(_NAME, _REFERENCE)
         if not reference:
             message.add_message(number, _bind(part, inner, values))
-        elif reference not in values:
+            continue
+        if reference not in values:
             raise _Opaque
-        elif (value := values[reference]) is not None:
+        value = values[reference]
+        if value is not None:
             named = Message()
-            named.add_bytes(_NAME, encode_text(texts.get(_NAME, "")))
+            named.add_bytes(_NAME, encode_text(name))
             named.add_encoded(rewrite_message(value, {_NAME: None}))
             message.add_message(number, named)
     return message
