@@ -97,6 +97,11 @@ def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
     return users
 
 
+def list_places(entries: Iterable[Entry]) -> list[tuple[Node, int]]:
+    """Return node and output index of each entry; entries themselves are compared by identity."""
+    return [(entry.node, entry.index) for entry in entries]
+
+
 def find_dependents(nodes: Iterable[Node], starts: Iterable[Node]) -> set[Node]:
     """Return ``starts`` and all of ``nodes``, inputs first, that need them."""
     dependents = set(starts)
