@@ -255,7 +255,7 @@ class _Keeper:
                 continue
             number, index, _ = slot
             name = names[index] if names else ""
-            # A message may also belong to a value that several nodes became.
+            # Of several nodes that became one, it has the messages of one.
             if not instead and not any(self._origins[image] > 1 for image in images):
                 yield Fault(
                     f"the message of {name!r} in {LIST_NAMES[number]} is lost",

@@ -275,12 +275,7 @@ def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
 
 
 def _find_file(record: Record, parameters: ParameterFile | None) -> str | None:
-    if (
-        record.storage != "default"
-        or record.fortran_order
-        or record.big_endian
-        or record.data_offset is None
-    ):
+    if record.data_offset is None or not record.is_plain:
         return None
     file = parameters if record.origin is None else record.origin.file
     return None if file is None else file.path

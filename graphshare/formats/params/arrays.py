@@ -248,12 +248,7 @@ class ArrayReader:
         reader, record = self._locate(record)
         if reader is not self:
             return reader.chunks(record)
-        if (
-            record.origin is None
-            and record.storage == "default"
-            and not record.fortran_order
-            and not record.big_endian
-        ):
+        if record.origin is None and record.is_plain:
             return self._chunks(record)
         import numpy as np  # start-up: headers are read without numpy
 
