@@ -134,7 +134,10 @@ def _find_unread(graph: Graph) -> Iterator[Fault]:
         read.update([number for number, _ in source.orphans])
         infos = 0
         for node in each.nodes:
-            values = find_stored(node.details).values
+            stored = node.details.stored
+            if stored is None:
+                continue
+            values = stored.values
             infos += len(values.infos)
             if values.has_others:
                 read.update({OUTPUT: len(values.results), ANNOTATION: len(values.annotations)})
