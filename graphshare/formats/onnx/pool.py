@@ -15,18 +15,18 @@ from functools import cache, partial
 import msgspec
 from msgspec.structs import replace
 
-from graphshare.errors import BUG, Fault, GraphshareError, RefusedError, SelfCheckError
+from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.byte_source import ByteSource, hash_pieces
 from graphshare.files.leftovers import list_temporaries, remove_leftovers
 from graphshare.files.open_source import open_source, reopen_source
-from graphshare.files.paths import base_name, find_identity, join, list_names
+from graphshare.files.paths import base_name, find_identity
 from graphshare.files.staged_file import StagedFile
 from graphshare.formats.facets import Content, ModelPooling, StagedModel
 from graphshare.formats.model_names import PARAMETER_ENDINGS
 from graphshare.formats.onnx.accounts import check_kept
 from graphshare.formats.onnx.compose import add_metadata
-from graphshare.formats.onnx.decode import decode_model, read_model
+from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import (
     RecordData,
     list_initializers,
@@ -34,6 +34,7 @@ from graphshare.formats.onnx.external import (
     refuse_missing_data,
 )
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
+from graphshare.formats.onnx.pool_ranges import list_arrays, list_orphans
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.read_back import check_written
 from graphshare.formats.onnx.staging import LARGEST
@@ -53,7 +54,7 @@ from graphshare.formats.onnx.tensors import data_size, read_elements
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
-from graphshare.formats.params.format import WriteOptions, choose_format, read_index
+from graphshare.formats.params.format import WriteOptions, choose_format
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
@@ -344,17 +345,6 @@ def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
     )
 
 
-def _list_arrays(path: str, *, is_indexed: bool) -> list[tuple[int, int]]:
-    """Return offset and size in bytes of each array that a model points, or can point, to."""
-    if not is_indexed:
-        return [(start, end - start) for start, end in list_ranges(path)]
-    arrays: list[tuple[int, int]] = []
-    for record in read_index(path).records:
-        if record.data_offset is not None and record.is_plain:
-            arrays.append((record.data_offset, record.dense_size))
-    return arrays
-
-
 def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> WeightPool:
     """Return the pool at ``path`` with its arrays, found by its index or by the models beside it.
 
@@ -385,7 +375,7 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         raise RefusedError(
             Fault("is a link, which ONNX does not allow for weights", where=path, hint=hint)
         )
-    ranges = _list_arrays(path, is_indexed=is_indexed)
+    ranges = list_arrays(path, is_indexed=is_indexed)
     sizes = {content.size for member in members for content in member.contents.values()}
     with open_source(path) as source:
         old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
@@ -397,30 +387,6 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
                 digest = hash_pieces(_read_range(source, start, end))
                 pool.places.setdefault(Content(digest, size), start)
     return pool
-
-
-def list_ranges(path: str) -> list[tuple[int, int]]:
-    """Return the sorted ranges of a file of weights that models beside it point into.
-
-    Raises InputError for a model that the system refuses to read.
-    """
-    folder, identity = os.path.dirname(path) or ".", find_identity(path)
-    ranges: set[tuple[int, int]] = set()
-    for name in list_names(folder):
-        if not name.endswith(".onnx"):
-            continue
-        try:
-            places = [place for _, _, place in list_outside(read_model(join(folder, name)))]
-        except GraphshareError as error:
-            cause = error.__cause__
-            is_gone = isinstance(cause, (FileNotFoundError, IsADirectoryError))
-            if isinstance(cause, OSError) and not is_gone:
-                raise
-            continue  # it cannot be read anyway
-        for place in places:
-            if find_identity(place.path) == identity:
-                ranges.add((place.start, place.end))
-    return sorted(ranges)
 
 
 def _read_staged(member: PoolMember, pool: WeightPool | None, location: str) -> tuple[bytes, str]:
@@ -617,25 +583,6 @@ def _compare(
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
     if faults:
         raise SelfCheckError(faults[:20])
-
-
-def list_orphans(path: str) -> int:
-    """Count the bytes of a raw file of weights that no model beside it uses; 0 if unknown."""
-    end, orphans = 0, 0
-    if path.lower().endswith(PARAMETER_ENDINGS):
-        return 0
-    try:
-        ranges = list_ranges(path)
-        size = os.stat(path).st_size
-    except (GraphshareError, OSError):  # a file is gone or unreadable
-        return 0
-    for start, stop in [*ranges, (size, size)]:
-        gap = max(0, start - end)
-        is_padding = gap < start & -start and start < size
-        if not is_padding:
-            orphans += gap
-        end = max(end, stop)
-    return orphans
 
 
 class OnnxPooling(ModelPooling):
