@@ -97,7 +97,7 @@ def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
     return users
 
 
-def list_places(entries: Iterable[Entry]) -> list[tuple[Node, int]]:
+def list_value_places(entries: Iterable[Entry]) -> list[tuple[Node, int]]:
     """Return node and output index of each entry; entries themselves are compared by identity."""
     return [(entry.node, entry.index) for entry in entries]
 

@@ -42,7 +42,7 @@ from graphshare.formats.onnx.stored import (
 )
 from graphshare.formats.onnx.write import is_untouched
 from graphshare.ir.graph import Graph, Node
-from graphshare.ir.walk import iter_graphs, iter_nodes, list_output_names, list_places
+from graphshare.ir.walk import iter_graphs, iter_nodes, list_output_names, list_value_places
 
 _MODEL_FIELDS = {
     1: "ir_version",
@@ -340,7 +340,7 @@ def _is_own(number: int, span: Span) -> bool:
 
 def _find_unwritten(graph: Graph, origins: Origins) -> Iterator[RemovedMessage]:
     """Yield the types of former outputs that no other list can state."""
-    heads = Counter(list_places(graph.heads))
+    heads = Counter(list_value_places(graph.heads))
     ends = dict.fromkeys(
         images.get(head.node) for source, images in origins for head in source.heads
     )

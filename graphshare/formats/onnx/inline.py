@@ -38,7 +38,7 @@ from graphshare.ir.walk import (
     iter_nodes,
     list_operands,
     list_output_names,
-    list_places,
+    list_value_places,
     topological,
 )
 from graphshare.onnx_ops.definitions import STANDARD, DefinitionStep, find_definition
@@ -330,7 +330,7 @@ class _Inliner:
         inputs = [entry for entry in (*operands, *captured) if entry is not None]
         absent = tuple([place for place, entry in enumerate(operands) if entry is None])
         bodies = tuple([self._open_body(body) for body in node.subgraphs])
-        has_old_inputs = list_places(inputs) == list_places(node.inputs)
+        has_old_inputs = list_value_places(inputs) == list_value_places(node.inputs)
         has_old_bodies = all(map(is_, bodies, node.subgraphs))
         if has_old_inputs and absent == node.details.absent and has_old_bodies:
             return node

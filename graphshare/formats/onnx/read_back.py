@@ -56,7 +56,7 @@ from graphshare.formats.onnx.tensors import (
 )
 from graphshare.formats.read_back import refuse_differences
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import list_output_names, list_places, own_inputs
+from graphshare.ir.walk import list_output_names, list_value_places, own_inputs
 
 _ATTRIBUTE = 5
 _COMPARED_FIELDS = frozenset((*range(3), TENSOR_NAME, *DATA_FIELDS))
@@ -153,7 +153,7 @@ def _list_contents(names: GraphNames) -> _Contents:
             content = _read_rest(message)
         contents.setdefault((number, name), []).append(content)
 
-    heads = Counter(list_places(names.graph.heads))
+    heads = Counter(list_value_places(names.graph.heads))
     for node in (*names.captured, *names.nodes):
         stored, outputs = find_stored(node.details), names.list_outputs(node)
         for number, index, message in _place_messages(node, heads):
@@ -316,7 +316,7 @@ def _name_inputs(node: Node, values: Mapping[Node, tuple[str, ...]]) -> tuple[st
 
 
 def _match_values(lists: Lists, graph: Graph) -> bool:
-    heads = Counter(list_places(graph.heads))
+    heads = Counter(list_value_places(graph.heads))
     ends = {node for node, _ in heads}
     names: dict[int, list[str]] = {VALUE_INFO: [], OUTPUT: [], INPUT: []}
     messages: dict[int, list[NamedMessage]] = {VALUE_INFO: [], OUTPUT: [], INPUT: []}

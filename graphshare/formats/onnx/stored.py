@@ -17,7 +17,7 @@ from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
 from graphshare.formats.onnx.protobuf import Data, once, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
-from graphshare.ir.walk import list_output_names, list_places
+from graphshare.ir.walk import list_output_names, list_value_places
 from graphshare.text.format import format_names
 from graphshare.text.urls import redact
 
@@ -448,7 +448,7 @@ def read_metadata(span: Span) -> tuple[str, str]:
 
 
 def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
-    counts = Counter(list_places(heads))
+    counts = Counter(list_value_places(heads))
     return [place for place, count in counts.items() if count > 1]
 
 

@@ -50,7 +50,7 @@ from graphshare.formats.onnx.stored import (
 )
 from graphshare.formats.onnx.tensor_messages import name_tensor
 from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.ir.walk import list_places, own_inputs
+from graphshare.ir.walk import list_value_places, own_inputs
 
 TensorEncoder = Callable[[Node, str], Message | None]
 """Returns the TensorProto, under a name, of an initializer with data elsewhere; None keeps the file's."""
@@ -85,7 +85,7 @@ def is_untouched(graph: Graph) -> bool:
         return False
     # The captures before a body's nodes are not in the file.
     has_old_nodes = graph.nodes[len(graph.captures) :] == source.nodes
-    return has_old_nodes and list_places(graph.heads) == list_places(source.heads)
+    return has_old_nodes and list_value_places(graph.heads) == list_value_places(source.heads)
 
 
 class _EncodedFile:
@@ -166,7 +166,7 @@ class _GraphWriter:
         self._encode_tensor = encode_tensor
         self._types = types
         self._as_read = set() if names.is_body else set(get_source(names.graph).nodes)
-        self._heads = set(list_places(names.graph.heads))
+        self._heads = set(list_value_places(names.graph.heads))
 
     def is_as_read(self) -> bool:
         """Whether a subgraph's bytes are still right: no own or captured name has changed."""
@@ -333,7 +333,7 @@ class _GraphWriter:
 
     def _encode_outputs(self) -> list[bytes | Blob | Message]:
         encoded: list[bytes | Blob | Message] = []
-        places = list_places(self._graph.heads)
+        places = list_value_places(self._graph.heads)
         listed, counts = Counter(places), Counter[tuple[Node, int]]()
         for head, place in zip(self._graph.heads, places, strict=True):
             stored = find_stored(head.node.details)
