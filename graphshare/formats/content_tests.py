@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -10,6 +10,7 @@ from graphshare.formats.onnx.protobuf import BYTES, VARINT, WireError, read_vari
 
 _PROLOGUE = 1 << 12  # bytes
 _AFTER_TAG = (b" ", b"\t", b"\r", b"\n", b">", b"/")
+_PRODUCER, _MODEL_VERSION = (2, 3, 4, 5, 6), 5  # fields of a ModelProto; all but 5 are texts
 _IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*")
 
 
@@ -32,10 +33,13 @@ def is_markup(*tags: bytes) -> Callable[[bytes], bool]:
         while text.startswith((b"<?", b"<!--")):  # a declaration, comments
             mark = b"?>" if text.startswith(b"<?") else b"-->"
             text = text.partition(mark)[2].lstrip()
-        return text[:1] == b"<" and any(
-            text[1 : len(tag) + 1].lower() == tag and text[len(tag) + 1 :][:1] in _AFTER_TAG
-            for tag in tags
-        )
+        if not text.startswith(b"<"):
+            return False
+        for tag in tags:
+            end = 1 + len(tag)
+            if text[1:end].lower() == tag and text[end : end + 1] in _AFTER_TAG:
+                return True
+        return False
 
     return begins
 
@@ -58,6 +62,23 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
                 yield tag >> 3, kind, bytes([min(value, 255)])
 
 
+def _list_fields(message: bytes, most: int) -> list[tuple[int, int, bytes]]:
+    return list(islice(_fields(message), most))
+
+
+def _list_fields_of_first(message: bytes, most: int) -> list[tuple[int, int, bytes]]:
+    """Return the fields of the message in the first field, which must have number 1."""
+    for number, kind, value in islice(_fields(message), 1):
+        if (number, kind) == (1, BYTES):
+            return _list_fields(value, most)
+    return []
+
+
+def _list_kinds(fields: Sequence[tuple[int, int, bytes]]) -> list[tuple[int, int]]:
+    """Return number and wire type of each field."""
+    return [(number, kind) for number, kind, _ in fields]
+
+
 def begins_with_version(start: bytes) -> bool:
     """Whether a message begins with an IR version of ONNX."""
     return len(start) > 1 and start[0] == 8 and 1 <= start[1] <= 64
@@ -67,47 +88,44 @@ def is_onnx(sample: bytes) -> bool:
     """Whether a message is an ONNX model: a version, texts about the producer, and a graph or
     operator set.
     """
-    for number, (field, kind, value) in enumerate(islice(_fields(sample), 12)):
-        if number == 0:
-            if not begins_with_version(sample):
-                return False
-        elif field in (7, 8) and kind == 2:
+    if not begins_with_version(sample):
+        return False
+    for number, kind, value in islice(_fields(sample), 1, 12):
+        if number in (7, 8) and kind == BYTES:
             # A graph begins with a node (0a) or its name (12), an operator set with its domain (0a)
             # or version (10).
             return value[:1] in (b"\x0a", b"\x10", b"\x12", b"")
-        elif (field in (2, 3, 4, 6) and value and not _is_text(value)) or field not in (
-            2,
-            3,
-            4,
-            5,
-            6,
-        ):
+        if number not in _PRODUCER:
+            return False
+        if number != _MODEL_VERSION and value and not _is_text(value):
             return False
     return False
 
 
 def is_onnx_tensor(sample: bytes) -> bool:
     """Whether a message is a TensorProto: sizes, an element type, and data or a name."""
-    fields = list(islice(_fields(sample), 32))
-    number = next((i for i, field in enumerate(fields) if field[:2] != (1, 0)), len(fields))
-    if number + 1 >= len(fields) or fields[number][:2] != (2, 0):
+    fields = _list_fields(sample, 32)
+    rank = next((i for i, kind in enumerate(_list_kinds(fields)) if kind != (1, VARINT)), None)
+    if rank is None or rank + 1 >= len(fields):
         return False
-    return 1 <= fields[number][2][0] <= 32 and fields[number + 1][:2] in {
-        (field, 2) for field in range(4, 12)
-    }
+    number, kind, dtype = fields[rank]
+    if (number, kind) != (2, VARINT) or not 1 <= dtype[0] <= 32:
+        return False
+    number, kind, _ = fields[rank + 1]
+    return 4 <= number < 12 and kind == BYTES
 
 
 def is_saved_model(sample: bytes) -> bool:
     """Whether a message is a SavedModel or frozen graph of TensorFlow: nodes with name and
     operator.
     """
-    fields = list(islice(_fields(sample), 2))
-    if [field[:2] for field in fields] == [(1, 0), (2, 2)] and b"serve" in sample:
+    kinds = _list_kinds(_list_fields(sample, 2))
+    if kinds == [(1, VARINT), (2, BYTES)] and b"serve" in sample:
         return True
-    inner = list(islice(_fields(fields[0][2]), 2)) if fields and fields[0][:2] == (1, 2) else []
-    return [field[:2] for field in inner] == [(1, 2), (2, 2)] and all(
-        _is_text(value) for *_, value in inner
-    )
+    node = _list_fields_of_first(sample, 2)
+    if _list_kinds(node) != [(1, BYTES), (2, BYTES)]:
+        return False
+    return all(_is_text(value) for *_, value in node)
 
 
 def begins_like_record(sample: bytes) -> bool:
@@ -120,20 +138,19 @@ def is_paddle_program(sample: bytes) -> bool:
     """Whether a message is a ProgramDesc of Paddle: a block with its number, its parent's and a
     variable.
     """
-    fields = list(islice(_fields(sample), 1))
-    inner = list(islice(_fields(fields[0][2]), 3)) if fields and fields[0][:2] == (1, 2) else []
-    return [field[:2] for field in inner] == [(1, 0), (2, 0), (3, 2)]
+    block = _list_fields_of_first(sample, 3)
+    return _list_kinds(block) == [(1, VARINT), (2, VARINT), (3, BYTES)]
 
 
 def is_caffemodel(sample: bytes) -> bool:
     """Whether a message is a Caffe network: a name, then inputs (3) or layers (2, later 100)."""
-    fields = list(islice(_fields(sample), 3))
-    return (
-        len(fields) > 1
-        and fields[0][:2] == (1, 2)
-        and _is_text(fields[0][2])
-        and fields[1][0] in (2, 3, 100)
-    )
+    fields = _list_fields(sample, 2)
+    if len(fields) < 2:
+        return False
+    (number, kind, name), (next_number, _, _) = fields
+    if (number, kind) != (1, BYTES) or not _is_text(name):
+        return False
+    return next_number in (2, 3, 100)
 
 
 def _is_text(data: bytes) -> bool:

@@ -40,11 +40,9 @@ SYMBOL_HINT = "a symbol file is a JSON object with nodes, arg_nodes and heads; i
 
 def name_wanted(wanted: Wanted, where: str) -> str:
     """Return the wanted kind of file, with its article; a graph's kind follows its name."""
-    return (
-        "an ONNX model"
-        if wanted == "graph" and where.lower().endswith(_ONNX_ENDINGS)
-        else _NAMES[wanted]
-    )
+    if wanted == "graph" and where.lower().endswith(_ONNX_ENDINGS):
+        return "an ONNX model"
+    return _NAMES[wanted]
 
 
 def suggest_fix(where: str) -> str:
@@ -70,11 +68,9 @@ def recognize(sample: bytes) -> FileKind | None:
 def recognize_json(value: Mapping[str, Any]) -> FileKind | None:
     """Return the kind of a JSON object; None for a graph of MXNet or an unknown kind."""
     nodes = value.get("nodes")
-    ops = (
-        [str(node.get("op")) for node in nodes if isinstance(node, dict)]
-        if isinstance(nodes, list)
-        else []
-    )
+    ops: list[str] = []
+    if isinstance(nodes, list):
+        ops = [str(node.get("op")) for node in nodes if isinstance(node, dict)]
     if nodes is not None and is_tvm_graph(value, ops):
         return TVM_GRAPH
     if value.keys() & set(SYMBOL_FILE.keys) and "b64ndarrays" not in value:
@@ -94,18 +90,19 @@ def refuse_bytes(sample: bytes, wanted: Wanted, *, where: str = "", known: str =
     """Explain that a file is not of the ``wanted`` kind; ``known`` is the hint for an unknown
     kind.
     """
+    hint = known or suggest_fix(where)
     if not sample:
-        return Fault("is empty", where=where, hint=known or suggest_fix(where))
+        return Fault("is empty", where=where, hint=hint)
     if sample.startswith(GZIP):
-        return _refuse_packed(sample, wanted, where, known or suggest_fix(where))
+        return _refuse_packed(sample, wanted, where, hint)
     kind = recognize(sample)
-    if kind is None:
-        name = name_wanted(wanted, where)
-        start = describe_start(sample) + (", which is not JSON" if name == _NAMES["graph"] else "")
-        return Fault(
-            f"is not {name}: it starts with {start}", where=where, hint=known or suggest_fix(where)
-        )
-    return refuse_kind(kind, wanted, where=where, known=known)
+    if kind is not None:
+        return refuse_kind(kind, wanted, where=where, known=known)
+    name = name_wanted(wanted, where)
+    message = f"is not {name}: it starts with {describe_start(sample)}"
+    if name == _NAMES["graph"]:
+        message += ", which is not JSON"
+    return Fault(message, where=where, hint=hint)
 
 
 def refuse_json(value: Mapping[str, Any], *, where: str = "") -> Fault | None:
@@ -115,38 +112,33 @@ def refuse_json(value: Mapping[str, Any], *, where: str = "") -> Fault | None:
         return refuse_kind(kind, "graph", where=where)
     if value.keys() & set(SYMBOL_FILE.keys):
         return None
-    keys = format_names([repr(shorten(key, 30)) for key in value], limit=4)
-    name = (
-        f"a JSON object with {'the keys' if len(value) > 1 else 'the key'} {keys}"
-        if value
-        else "an empty JSON object"
-    )
-    return Fault(
-        f"is {name}, not {name_wanted('graph', where)}", where=where, hint=suggest_fix(where)
-    )
+    name = "an empty JSON object"
+    if value:
+        keys = format_names([repr(shorten(key, 30)) for key in value], limit=4)
+        name = f"a JSON object with {'the keys' if len(value) > 1 else 'the key'} {keys}"
+    message = f"is {name}, not {name_wanted('graph', where)}"
+    return Fault(message, where=where, hint=suggest_fix(where))
 
 
 def refuse_kind(kind: FileKind, wanted: Wanted, *, where: str = "", known: str = "") -> Fault:
     """Explain that a file of ``kind`` is not the wanted one, with a fitting hint."""
-    hint = kind.hint if wanted == "graph" else kind.for_arrays or kind.hint
+    hint = kind.for_arrays or kind.hint
     if wanted == "graph":
-        hint = (suggest_graph(where) if kind.readable else "") or hint or suggest_fix(where)
+        graph = suggest_graph(where) if kind.readable else ""
+        hint = graph or kind.hint or suggest_fix(where)
+    elif kind is SYMBOL_FILE and wanted == "parameters":
+        hint = suggest_parameters(where) or hint
     elif kind is SYMBOL_FILE:
-        hint = (suggest_parameters(where) or hint) if wanted == "parameters" else known
-    return Fault(
-        f"is {kind.name}{_contrast(kind, wanted, where)}",
-        where=where,
-        hint=_fill_in(hint or known, wanted, where),
-    )
+        hint = known
+    message = f"is {kind.name}{_contrast(kind, wanted, where)}"
+    return Fault(message, where=where, hint=_fill_in(hint or known, wanted, where))
 
 
 def _contrast(kind: FileKind, wanted: Wanted, where: str) -> str:
     """Models in another form are not read; other files were not wanted."""
-    return (
-        ", which graphshare does not read"
-        if kind.is_model and wanted == "graph"
-        else f", not {name_wanted(wanted, where)}"
-    )
+    if kind.is_model and wanted == "graph":
+        return ", which graphshare does not read"
+    return f", not {name_wanted(wanted, where)}"
 
 
 def _fill_in(hint: str, wanted: Wanted, where: str) -> str:
@@ -166,11 +158,12 @@ def describe_start(data: bytes) -> str:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
-    return repr(shorten(text, 40)) if text and text.isprintable() else data[:8].hex(" ")
+    if text and text.isprintable():
+        return repr(shorten(text, 40))
+    return data[:8].hex(" ")
 
 
 def _recognize_json_text(sample: bytes) -> FileKind | None:
-
     # The sample is cut out of the text, so no parser can read it.
     def occurs(key: str) -> bool:
         return f'"{key}"'.encode() in sample
@@ -199,10 +192,8 @@ def _refuse_packed(sample: bytes, wanted: Wanted, where: str, known: str) -> Fau
         return Fault(f"{name}, and arrays are read in place", where=where, hint=_gunzip_line(where))
     fault = refuse_kind(kind, wanted, where=where, known=known)
     if kind.readable:
-        hint = (
-            suggest_graph(where.removesuffix(".gz"))
-            or "it holds arrays and no graph: give a *-symbol.json"
-        )
+        graph = suggest_graph(where.removesuffix(".gz"))
+        hint = graph or "it holds arrays and no graph: give a *-symbol.json"
         fault = msgspec.structs.replace(fault, hint=hint)
     return msgspec.structs.replace(fault, message=f"{name}{_contrast(kind, wanted, where)}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -72,6 +73,11 @@ def iter_graphs(graph: Graph) -> Iterator[Graph]:
         pending.extend([body for node in each.nodes for body in node.subgraphs])
 
 
+def iter_nodes(graph: Graph) -> Iterator[Node]:
+    """Return the nodes of a graph and its subgraphs, those of outer graphs first."""
+    return chain.from_iterable(each.nodes for each in iter_graphs(graph))
+
+
 def reachable(graph: Graph) -> list[Node]:
     """Return the nodes that the heads need, in MXNet's order."""
     return post_order(entry.node for entry in graph.heads)
@@ -89,6 +95,11 @@ def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
         for position, entry in enumerate(node.inputs):
             users.setdefault(entry.node, []).append((node, position))
     return users
+
+
+def list_value_places(entries: Iterable[Entry]) -> list[tuple[Node, int]]:
+    """Return node and output index of each entry; entries themselves are compared by identity."""
+    return [(entry.node, entry.index) for entry in entries]
 
 
 def find_dependents(nodes: Iterable[Node], starts: Iterable[Node]) -> set[Node]:

@@ -27,6 +27,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.files.byte_source import hash_pieces
 from graphshare.files.leftovers import temporary_path
 from graphshare.formats.onnx import pool as pooling
+from graphshare.formats.onnx import pool_ranges
 from graphshare.formats.params.arrays import have_equal_bytes
 from tests.onnx_files.mutable import BOOL, SOURCES, body, build, declare, node
 from tests.processes import ROOT, done, files_in, graphshare, refused
@@ -519,14 +520,14 @@ def test_a_model_beside_a_pool_that_may_not_be_read_is_an_error(
     """What it points at is not known, so that its arrays would be there twice."""
     gs.pool(pair[:1], tmp_path / "out")
     (tmp_path / "out" / "folder.onnx").mkdir()
-    read = pooling.read_model
+    read = pool_ranges.read_model
 
     def refuse(path: str) -> Any:
         if path.endswith("folder.onnx"):
             return read(path)
         raise gs.InputError(Fault("cannot be read", where=path)) from PermissionError()
 
-    monkeypatch.setattr(pooling, "read_model", refuse)
+    monkeypatch.setattr(pool_ranges, "read_model", refuse)
     with pytest.raises(gs.InputError, match="cannot be read"):
         gs.pool(pair[1:], tmp_path / "out")
     monkeypatch.undo()

@@ -41,14 +41,8 @@ class MxnetDescription(Description):
         parts = []
         if "kernel" in attrs and attrs.get("global_pool") not in ("True", "1"):
             # Python 2 wrote sizes as (3L, 3L).
-            parts.append(
-                "×".join(
-                    map(
-                        str.strip,
-                        attrs["kernel"].strip("()[] ").replace("L", "").rstrip(",").split(","),
-                    )
-                )
-            )
+            sizes = attrs["kernel"].strip("()[] ").replace("L", "").rstrip(",")
+            parts.append("×".join(map(str.strip, sizes.split(","))))
         parts += [
             attrs[key]
             for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode")
@@ -131,11 +125,12 @@ class MxnetFormat(ModelFormat):
         # MXNet's own file comes first: of several files with one epoch, the first is listed.
         for name in sorted(names, key=lambda name: (not name.endswith(".params"), name)):
             root, suffix = os.path.splitext(name)
-            if (
-                suffix in PARAMETER_ENDINGS
-                and (parts := split_params(f"{root}.params")) is not None
-            ):
-                params.setdefault(parts[0], {}).setdefault(parts[1], name)
+            if suffix not in PARAMETER_ENDINGS:
+                continue
+            parts = split_params(f"{root}.params")
+            if parts is not None:
+                stem, epoch = parts
+                params.setdefault(stem, {}).setdefault(epoch, name)
         for model in super().list_models(names):
             stem = model.name.removesuffix(PACKED).removesuffix(self.names.suffix)
             yield NamedModel(model.name, dict(sorted(params.get(stem, {}).items())))
@@ -179,11 +174,9 @@ class MxnetFormat(ModelFormat):
 
     def describe_version(self, graph: Graph) -> str:
         version = graph.version
-        stated = (
-            "no mxnet_version (MXNet takes it for 0.8.0)"
-            if version is None
-            else f"mxnet_version {version}"
-        )
+        stated = f"mxnet_version {version}"
+        if version is None:
+            stated = "no mxnet_version (MXNet takes it for 0.8.0)"
         return f"{self.describe(graph)}, {stated}"
 
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
@@ -218,17 +211,16 @@ def _account_node_keys(pairs: Collection[tuple[Node, Node]]) -> Iterator[Removed
     """An image of several nodes has the keys of one, so it does not count."""
     origin_counts = Counter(image for _, image in dict.fromkeys(pairs))
     for node, image in pairs:
-        for key in (
-            [key for key in node.extra if key not in image.extra]
-            if origin_counts[image] == 1
-            else ()
-        ):
+        if origin_counts[image] > 1:
+            continue
+        for key in node.extra:
+            if key in image.extra:
+                continue
             if image.form is None and node.form is not None:
                 yield RemovedMessage("key", key, _UPGRADED, "")
             elif image.op != node.op:
-                yield RemovedMessage(
-                    "key", key, f"{node.op} {node.name!r} was folded into {image.op}", ""
-                )
+                reason = f"{node.op} {node.name!r} was folded into {image.op}"
+                yield RemovedMessage("key", key, reason, "")
             else:
                 yield Fault(f"the key {key!r} is lost", node=node.name)
 
@@ -271,19 +263,21 @@ def recognize_generation(graph: Graph) -> str:
     NNVM (0.9) replaced ``param`` by ``attr``, renamed ``attrs`` in 1.0. A file without attributes
     is dated by its version.
     """
-    keys = {key for node in graph.nodes if node.form is not None for key in node.form.keys}
+    keys = _list_node_keys(graph)
     for key, name in _BY_KEY:
         if key in keys:
             return name
+    (_, first), (_, second), (_, third) = _BY_KEY
     version = graph.version
-    return _BY_KEY[0][1] if version is None else _BY_KEY[1][1] if version < 10000 else _BY_KEY[2][1]
+    if version is None:
+        return first
+    return second if version < 10000 else third
 
 
 def shows_generation(graph: Graph) -> bool:
     """Whether the nodes show the generation: a few variables without attributes do not."""
-    return any(
-        key in ATTRIBUTE_KEYS
-        for node in graph.nodes
-        if node.form is not None
-        for key in node.form.keys
-    )
+    return not _list_node_keys(graph).isdisjoint(ATTRIBUTE_KEYS)
+
+
+def _list_node_keys(graph: Graph) -> set[str]:
+    return {key for node in graph.nodes if node.form is not None for key in node.form.keys}

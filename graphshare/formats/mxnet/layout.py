@@ -7,7 +7,7 @@ on, no final newline, and in strings only the escapes ``\" \\ \n \r \t``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
@@ -64,9 +64,12 @@ def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
         yield from _write_own_text(graph, source.text, advance)
         return
     texts = JsonWriter(source.style)
-    for piece in chain(
-        _graph_pieces(graph, texts, 0, advance), (source.style.tail.replace("\r\n", "\n"),)
-    ):
+    tail = source.style.tail.replace("\r\n", "\n")
+    yield from _encode(chain(_graph_pieces(graph, texts, 0, advance), (tail,)), texts)
+
+
+def _encode(pieces: Iterable[str | bytes], texts: JsonWriter) -> Iterator[bytes]:
+    for piece in pieces:
         yield piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
 
 
@@ -88,23 +91,17 @@ def reuse_text(graph: Graph) -> Graph:
     """
     source = get_source(graph)
     text = source.text
-    if (
-        text is None
-        or source.nodes_text is not None
-        or not _may_keep_text(graph, text)
-        or _is_as_read(graph, text.graph)
-    ):
+    if text is None or source.nodes_text is not None:
+        return graph
+    if not _may_keep_text(graph, text) or _is_as_read(graph, text.graph):
         return graph
     nodes_text = _locate_nodes(text)
     if nodes_text is None:
         return graph
-    keeps_nodes = (
-        source.style == get_source(text.graph).style
-        and graph.nodes[: nodes_text.count] == text.graph.nodes
-    )
-    return replace(
-        graph, source=replace(source, text=None, nodes_text=nodes_text if keeps_nodes else None)
-    )
+    has_old_style = source.style == get_source(text.graph).style
+    if not has_old_style or graph.nodes[: nodes_text.count] != text.graph.nodes:
+        nodes_text = None
+    return replace(graph, source=replace(source, text=None, nodes_text=nodes_text))
 
 
 def _may_keep_text(graph: Graph, text: FileText) -> bool:
@@ -126,11 +123,9 @@ def _locate_nodes(text: FileText) -> NodesText | None:
             starts.append(end)
             yield piece
 
-    for piece in chain(
-        _graph_pieces(graph, texts, 0, ids=ids, nodes=node_pieces()),
-        (style.tail.replace("\r\n", "\n"),),
-    ):
-        expected = piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
+    pieces = _graph_pieces(graph, texts, 0, ids=ids, nodes=node_pieces())
+    tail = style.tail.replace("\r\n", "\n")
+    for expected in _encode(chain(pieces, (tail,)), texts):
         if data[end : end + len(expected)] != expected:
             return None
         end += len(expected)
@@ -143,40 +138,35 @@ def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[
 
     own, texts = OwnText(text), JsonWriter(get_source(graph).style)
     ids, old_ids = _Ids(graph), _Ids(text.graph)
-    old, new = (
-        NodeTexts(g, texts, numbers, 2, lambda inner, at: _subgraph_text(inner, texts, at))
-        for g, numbers in ((text.graph, old_ids), (graph, ids))
-    )
+    old, new = NodeTexts(text.graph, texts, old_ids, 2), NodeTexts(graph, texts, ids, 2)
 
     def node_text(node: Node) -> str:
         i = own.source(node)
-        kept = (
-            own.node(i, old.pairs(text.graph.nodes[i]), new.pairs(node), texts)
-            if i is not None
-            else None
-        )
-        return texts.end_lines(new.nodes([node])[0]) if kept is None else kept
+        if i is not None:
+            kept = own.node(i, old.pairs(text.graph.nodes[i]), new.pairs(node), texts)
+            if kept is not None:
+                return kept
+        return texts.end_lines(new.nodes([node])[0])
 
-    start, comma = map(texts.end_lines, _separators(texts, 1))
+    start, comma, _ = map(texts.end_lines, _separators(texts, 1))
     sources = [own.source(node) for node in graph.nodes]
     nodes = (
         piece.encode() for piece in own.array(sources, map(node_text, graph.nodes), start, comma)
     )
-    values = [
-        {
-            key: "".join(pieces)
-            for key, pieces in _graph_values(g, texts, numbers, 1).items()
-            if key in get_source(g).keys
-        }
-        for g, numbers in ((text.graph, old_ids), (graph, ids))
-    ]
-    if values[0].keys() == values[1].keys():
-        begin, end = own.frame(values[0], values[1], texts)
+    old_values = _join_values(text.graph, texts, old_ids)
+    values = _join_values(graph, texts, ids)
+    if old_values.keys() == values.keys():
+        begin, end = own.frame(old_values, values, texts)
         yield from chain((begin.encode(),), nodes, (end.encode(),))
     else:  # the frame has other keys now
-        for piece in _graph_pieces(graph, texts, 0, nodes=nodes):
-            yield piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
+        yield from _encode(_graph_pieces(graph, texts, 0, nodes=nodes), texts)
     advance(len(graph.nodes))
+
+
+def _join_values(graph: Graph, texts: JsonWriter, ids: Mapping[Node, int]) -> dict[str, str]:
+    """Return the text of each key of a file's graph object, without the nodes."""
+    values = _graph_values(graph, texts, ids, 1)
+    return {key: "".join(values[key]) for key in values if key in get_source(graph).keys}
 
 
 def _graph_pieces(
@@ -192,22 +182,17 @@ def _graph_pieces(
 
     ``ids`` and ``nodes`` (pieces of the array) may be known already.
     """
-    ids = _Ids(graph) if ids is None else ids
+    if ids is None:
+        ids = _Ids(graph)
     values = _graph_values(graph, texts, ids, level + 1)
-    least = texts.break_record
-    start, end = (
-        ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
-    )
-    comma = texts.break_comma.rstrip("\n") if least == 1 else texts.comma
+    if nodes is None:
+        nodes = _node_pieces(graph, texts, ids, level + 1, advance)
+    start, comma, end = _separators(texts, level)
     yield "{"
     for position, key in enumerate([key for key in get_source(graph).keys if key in values]):
-        yield f"{comma if position else ''}{start}{texts.quote(key)}{texts.colon}"
-        if key == "nodes":
-            yield from (
-                _node_pieces(graph, texts, ids, level + 1, advance) if nodes is None else nodes
-            )
-        else:
-            yield from values[key]
+        before = comma if position else start
+        yield f"{before}{texts.quote(key)}{texts.colon}"
+        yield from nodes if key == "nodes" else values[key]
     yield f"{end}}}"
 
 
@@ -247,11 +232,10 @@ class _Ids(dict[Node, int]):
     """
 
     def __init__(self, graph: Graph) -> None:
-        copied = get_source(graph).nodes_text
-        self._copied = graph.nodes[: copied.count] if copied is not None else ()
+        count = _count_copied(graph)
+        self._copied = graph.nodes[:count]
         self._looked_up = 0
-        formatted = graph.nodes[len(self._copied) :] if self._copied else graph.nodes
-        super().__init__(zip(formatted, range(len(self._copied), len(graph.nodes)), strict=True))
+        super().__init__(zip(graph.nodes[count:], range(count, len(graph.nodes)), strict=True))
 
     def __missing__(self, node: Node) -> int:
         self._looked_up += 1
@@ -260,6 +244,12 @@ class _Ids(dict[Node, int]):
         if node not in self:
             self[node] = self._copied.index(node)
         return self[node]
+
+
+def _count_copied(graph: Graph) -> int:
+    """Return the number of nodes, the first ones, whose text is copied from the file."""
+    text = get_source(graph).nodes_text
+    return 0 if text is None else text.count
 
 
 def _node_pieces(
@@ -273,14 +263,11 @@ def _node_pieces(
     if not graph.nodes:
         yield "[]"
         return
-    start, comma = _separators(texts, level)
-    text_of = NodeTexts(
-        graph, texts, ids, level + 1, lambda inner, at: _subgraph_text(inner, texts, at)
-    )
+    start, comma, end = _separators(texts, level)
+    text_of = NodeTexts(graph, texts, ids, level + 1)
     yield "[" + start
-    copied, text = 0, get_source(graph).nodes_text
+    copied, text = _count_copied(graph), get_source(graph).nodes_text
     if text is not None:
-        copied = text.count
         for i in range(text.start, text.end, _BYTES):
             yield text.data[i : min(i + _BYTES, text.end)]
         advance(copied)
@@ -288,14 +275,15 @@ def _node_pieces(
         nodes = graph.nodes[i : i + CHUNK]
         yield (comma if i else "") + comma.join(text_of.nodes(nodes))
         advance(len(nodes))
-    yield ("\n" + texts.indent * level if start else "") + "]"
+    yield end + "]"
 
 
-def _separators(texts: JsonWriter, level: int) -> tuple[str, str]:
-    """Return the texts before the first node of an array at ``level``, and between two nodes."""
-    broken = texts.break_record == 1
-    start = "\n" + texts.indent * (level + 1) if broken else ""
-    return start, (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
+def _separators(texts: JsonWriter, level: int) -> tuple[str, str, str]:
+    """Return the texts before the first item of a graph or array at ``level``, between two, and at the end."""
+    if texts.break_record != 1:
+        return "", texts.comma, ""
+    start = "\n" + texts.indent * (level + 1)
+    return start, texts.break_comma.rstrip("\n") + start, "\n" + texts.indent * level
 
 
 def _subgraph_text(graph: Graph, texts: JsonWriter, level: int) -> str:
@@ -326,9 +314,8 @@ class NodeTexts:
         texts: JsonWriter,
         ids: Mapping[Node, int],
         level: int,
-        subgraph_text: Callable[[Graph, int], str],
     ) -> None:
-        self._texts, self._ids, self._level, self._subgraph_text = texts, ids, level, subgraph_text
+        self._texts, self._ids, self._level = texts, ids, level
         self._default = get_source(graph).form
         # The graph keeps the maps alive, so identities are unique.
         self._templates: dict[
@@ -339,19 +326,13 @@ class NodeTexts:
             ["%d", "0", "0"], level + 2, texts.break_entry
         ).split("%d")
         # One search for escapes over all names is cheaper than one per name.
-        copied = get_source(graph).nodes_text
-        written = graph.nodes[copied.count :] if copied is not None else graph.nodes
+        written = graph.nodes[_count_copied(graph) :]
         self._clean = SPECIAL.search("".join([node.name for node in written])) is None
 
     def nodes(self, nodes: Sequence[Node]) -> list[str]:
         ids, templates, texts, clean = self._ids, self._templates, self._texts, self._clean
-        comma, inline, before, after, other = (
-            texts.comma,
-            texts.break_list - 1,
-            self._before,
-            self._after,
-            self._entry,
-        )
+        comma, inline = texts.comma, texts.break_list - 1
+        before, after, other = self._before, self._after, self._entry
         results: list[str] = []
         for node in nodes:
             inputs = node.inputs
@@ -402,30 +383,25 @@ class NodeTexts:
 
     def _template(self, node: Node) -> _Template:
         """Return the template for nodes like ``node``, unless its inputs come before its name."""
-        pairs = [
-            (key, _INPUTS if key == "inputs" else value) for key, value in self._pairs(node, "")
-        ]
-        pairs = [(key, f'"{_NAME}"' if key == "name" else value) for key, value in pairs]
-        head, has_name, rest = self._texts.object(
-            pairs, self._level, self._texts.break_record
-        ).partition(_NAME)
+        marks = {"inputs": _INPUTS, "name": f'"{_NAME}"'}
+        pairs = [(key, marks.get(key, value)) for key, value in self._pairs(node, "")]
+        text = self._texts.object(pairs, self._level, self._texts.break_record)
+        head, has_name, rest = text.partition(_NAME)
         middle, has_inputs, tail = rest.partition(_INPUTS)
-        return (
-            (node.form, node.extra, head, middle, tail) if has_name and has_inputs else _NO_TEMPLATE
-        )
+        if not has_name or not has_inputs:
+            return _NO_TEMPLATE
+        return node.form, node.extra, head, middle, tail
 
     def _pairs(self, node: Node, inputs: str) -> list[tuple[str, str]]:
         """Return each key of a node with the text of its value, in the order of its form."""
         texts, level = self._texts, self._level + 1
         pairs: list[tuple[str, str]] = []
-        known, attrs = (
-            {
-                "op": texts.quote(node.operator_text),
-                "name": texts.quote(node.name),
-                "inputs": inputs,
-            },
-            node.attrs,
-        )
+        known = {
+            "op": texts.quote(node.operator_text),
+            "name": texts.quote(node.name),
+            "inputs": inputs,
+        }
+        attrs = node.attrs
         param = node.form.param if node.form is not None else None
         if param is not None:  # attributes stand in two maps
             hidden = node.extra.get("param", EMPTY)
@@ -439,13 +415,10 @@ class NodeTexts:
             elif key in node.extra:
                 text = texts.value(node.extra[key], level)
             elif key == "control_deps":
-                text = "".join(
-                    texts.id_pieces(
-                        [self._ids[dep] for dep in node.control_deps], len(node.control_deps), level
-                    )
-                )
+                ids = [self._ids[dep] for dep in node.control_deps]
+                text = "".join(texts.id_pieces(ids, len(ids), level))
             elif key == "subgraphs":
-                graphs = [self._subgraph_text(graph, level + 1) for graph in node.subgraphs]
+                graphs = [_subgraph_text(graph, texts, level + 1) for graph in node.subgraphs]
                 text = texts.array(graphs, level, texts.break_record)
             else:
                 text = texts.map(attrs, level)
@@ -469,7 +442,7 @@ def _keys(node: Node, default: NodeForm) -> list[str]:
         keys = [k for k in default.keys if (k in _MEANT or k in node.extra) and k not in unused]
     else:
         keys = list(node.form.keys)
-    if node.attrs and not any(k in ATTRIBUTE_KEYS for k in keys):
+    if node.attrs and set(keys).isdisjoint(ATTRIBUTE_KEYS):
         usual = next((k for k in default.keys if k in ATTRIBUTE_KEYS), "attrs")
         keys.insert(keys.index("name") + 1, usual)
     keys += [k for k in ("control_deps", "subgraphs") if getattr(node, k) and k not in keys]

@@ -75,7 +75,8 @@ def find_differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
     actual = read_symbol(bytes(data))
     yield from list_differences(actual, graph, inner_names=True)
     for own, expected in zip(iter_graphs(actual), iter_graphs(graph), strict=False):
-        keys, wanted = ({"arg_nodes": _arg_nodes(each), **each.extra} for each in (own, expected))
+        keys = {"arg_nodes": _arg_nodes(own), **own.extra}
+        wanted = {"arg_nodes": _arg_nodes(expected), **expected.extra}
         yield from list_changed_keys(keys, wanted, "$")
 
 
@@ -95,9 +96,11 @@ def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
     attr_key = _find_attr_key(nodes)
     if attr_key is None:
         return False
-    with task(
-        "reading back", span[1] - (after or span[0]) if span is not None else 0, "B"
-    ) as advance:
+    size = 0
+    if span is not None:
+        start, end = span
+        size = end - (after or start)
+    with task("reading back", size, "B") as advance:
         records = document.parse_plain_nodes(data, span, attr_key, after=after, advance=advance)
         if not _are_records_equal(records, nodes, graph):
             return False
@@ -106,10 +109,8 @@ def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
 
 def _is_text_unchanged(data: document.Buffer, source: NodesText) -> bool:
     for i in range(source.start, source.end, _COMPARED):
-        if (
-            data[i : min(i + _COMPARED, source.end)]
-            != source.data[i : min(i + _COMPARED, source.end)]
-        ):
+        end = min(i + _COMPARED, source.end)
+        if data[i:end] != source.data[i:end]:
             return False
     return True
 
@@ -122,12 +123,9 @@ def _are_records_equal(
     numbers: list[Sequence[int]] = []
     entries: list[Entry] = []
     for record, node in zip_longest(records, nodes):
-        if (
-            record is None
-            or node is None
-            or record.op != (node.op or VARIABLE_OP)
-            or record.name != node.name
-        ):
+        if record is None or node is None:
+            return False
+        if record.op != (node.op or VARIABLE_OP) or record.name != node.name:
             return False
         if node.subgraphs or node.control_deps or node.extra:  # which a plain record has not
             return False
@@ -163,46 +161,38 @@ def _are_entries_equal(
     for triple, entry in zip(numbers, entries, strict=True):
         i, index = triple[0], triple[1]
         version = triple[2] if len(triple) == 3 else None
-        if (
-            i >= count
-            or nodes[i] is not entry.node
-            or index != entry.index
-            or version != entry.version
-        ):
+        if i >= count or nodes[i] is not entry.node:
+            return False
+        if index != entry.index or version != entry.version:
             return False
     return True
 
 
 def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
-    has_others = bool(graph.extra) or ends.attrs != graph.attrs
-    return (
-        not has_others
-        and ends.arg_nodes == _arg_nodes(graph)
-        and _are_entries_equal(ends.heads, graph.heads, graph.nodes)
-    )
+    if graph.extra or ends.attrs != graph.attrs or ends.arg_nodes != _arg_nodes(graph):
+        return False
+    return _are_entries_equal(ends.heads, graph.heads, graph.nodes)
 
 
 def _arg_nodes(graph: Graph) -> list[int]:
     irregular: list[int] | None = get_source(graph).irregular.get("arg_nodes")
-    return (
-        irregular
-        if irregular is not None
-        else [i for i, node in enumerate(graph.nodes) if not node.op]
-    )
+    if irregular is not None:
+        return irregular
+    return [i for i, node in enumerate(graph.nodes) if not node.op]
 
 
 def _find_attr_key(nodes: Sequence[Node]) -> str | None:
     """Return the key of all attributes; None if there are several, or a node has two maps."""
     keys: set[str] = set()
     for form in {id(form): form for form in map(_FORM, nodes)}.values():
-        if form is not None and form.param is not None:
+        if form is None:
+            keys.add("attrs")
+            continue
+        if form.param is not None:
             return None
+        maps = [key for key in form.keys if key in ATTRIBUTE_KEYS]
         # Of attrs and attr the later one counts, as in symbol.py.
-        keys.update(
-            [key for key in form.keys if key in ATTRIBUTE_KEYS][-1:]
-            if form is not None
-            else ["attrs"]
-        )
+        keys.update(maps[-1:])
     if len(keys) > 1:
         return None
     return keys.pop() if keys else "attrs"

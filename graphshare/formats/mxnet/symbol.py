@@ -10,6 +10,7 @@ writer formats each distinct map once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, repeat
 from operator import sub
 from typing import Any
@@ -42,7 +43,11 @@ class _Shape:
         maps = [key for key in keys if key in ("attrs", "attr")]
         # MXNet reads both keys into one map, and the later one wins; ``param`` only fills in absent
         # keys.
-        self.attr_key = maps[-1] if maps else "param" if "param" in keys else ""
+        self.attr_key = ""
+        if maps:
+            self.attr_key = maps[-1]
+        elif "param" in keys:
+            self.attr_key = "param"
         self.param = "param" in keys and bool(maps)
         inert = {*maps[:-1], "backward_source_id"}
         self.extra = tuple(key for key in keys if key in inert or key not in document.NODE_KEYS)
@@ -96,12 +101,14 @@ class _NodeReader:
         form, extra = shape.form, self._extra(record, shape)
         if shape.param:
             param = record["param"]
-            if hidden := {key: value for key, value in param.items() if key in attrs}:
+            hidden = {key: value for key, value in param.items() if key in attrs}
+            if hidden:
                 extra = freeze({**extra, "param": freeze(hidden)})
             form = NodeForm(form.keys, tuple(param))
-            attrs = self.intern(
-                {**attrs, **{key: value for key, value in param.items() if key not in attrs}}
-            )
+            merged = dict(attrs)
+            for key, value in param.items():
+                merged.setdefault(key, value)
+            attrs = self.intern(merged)
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
         op = self.texts.setdefault(record["op"], record["op"])
         return Node(op, record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
@@ -125,10 +132,12 @@ class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
 
     def __missing__(self, text: bytes) -> tuple[Mapping[str, str], NodeForm]:
         # Maps of equal content may differ in white space, so they are interned too.
-        attrs = document.decode_map(text) if text else EMPTY
-        form = self._reader.shapes[
-            ("op", "name", "attrs", "inputs") if text else ("op", "name", "inputs")
-        ].form
+        attrs: Mapping[str, str] = EMPTY
+        keys: tuple[str, ...] = ("op", "name", "inputs")
+        if text:
+            attrs = document.decode_map(text)
+            keys = ("op", "name", "attrs", "inputs")
+        form = self._reader.shapes[keys].form
         pair = self[text] = (self._reader.intern(attrs), form)
         return pair
 
@@ -140,6 +149,7 @@ _KINDS = {
     "control_deps": list,
     "subgraphs": list,
     "backward_source_id": int,
+    **dict.fromkeys(ATTRIBUTE_KEYS, dict),
 }
 
 
@@ -147,7 +157,8 @@ def _check_kinds(record: Mapping[str, Any]) -> None:
     """Raises TypeError for a value that does not fit its key."""
     for key, value in record.items():
         # type() and not isinstance(), because true is an int in Python.
-        if type(value) is not (_KINDS.get(key) or (dict if key in ATTRIBUTE_KEYS else type(value))):
+        kind = type(value)
+        if kind is not _KINDS.get(key, kind):
             raise TypeError(key)
 
 
@@ -165,32 +176,28 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
     style = recognize_style(data)
     try:
         span = document.nodes_span(data)
-        for bare in (True, False):
-            try:
-                if span is not None:
+        if span is not None:
+            for bare in (True, False):
+                # Other keys, or all records together, are needed to find the fault.
+                with suppress(*_UNFIT):
                     return _keep_text(_read_large(data, span, style, bare=bare), data)
-            except _UNFIT:
-                pass  # other keys, or all records together, are needed to find the fault
         try:
             return _keep_text(_link(*document.parse_whole(data), style), data)
         except _UNFIT:
             # Start-up: only this path needs it
             from graphshare.formats.mxnet.tolerant import parse_tolerantly
 
-            return _keep_text(
-                _link(*parse_tolerantly(data, where=where), style, checked=True), data
-            )
+            graph_object, records = parse_tolerantly(data, where=where)
+            return _keep_text(_link(graph_object, records, style, checked=True), data)
     except InputError as error:
         raise error.with_location(where) from None
 
 
 def _keep_text(graph: Graph, data: bytes) -> Graph:
-    anew = msgspec.structs.replace(
-        graph, source=msgspec.structs.replace(graph.source, nodes_text=None)
-    )
-    return msgspec.structs.replace(
-        graph, source=msgspec.structs.replace(graph.source, text=FileText(data, anew))
-    )
+    formatted = msgspec.structs.replace(graph.source, nodes_text=None)
+    text = FileText(data, msgspec.structs.replace(graph, source=formatted))
+    source = msgspec.structs.replace(graph.source, text=text)
+    return msgspec.structs.replace(graph, source=source)
 
 
 def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:
@@ -198,9 +205,8 @@ def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: b
     graph_object = document.parse_frame(data, span)
     with task("reading", span[1] - span[0], "B") as advance:
         if bare:
-            graph = _link(
-                graph_object, document.parse_bare_nodes(data, span, advance), style, link=_link_bare
-            )
+            records = document.parse_bare_nodes(data, span, advance)
+            graph = _link(graph_object, records, style, link=_link_bare)
         else:
             graph = _link(graph_object, document.parse_nodes(data, span, advance), style)
     if not can_copy_text(data, style):
@@ -382,7 +388,9 @@ def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
     if not row_ptr or row_ptr[0] != 0:
         return None
     steps = list(map(sub, row_ptr[1:], row_ptr))
-    return steps if min(steps, default=0) >= 0 and max(steps, default=0) <= _MOST_OUTPUTS else None
+    if min(steps, default=0) < 0 or max(steps, default=0) > _MOST_OUTPUTS:
+        return None
+    return steps
 
 
 def _usual_form(nodes: list[Node]) -> NodeForm:
@@ -390,9 +398,8 @@ def _usual_form(nodes: list[Node]) -> NodeForm:
 
     Of several attribute maps only the one in use stays.
     """
-    forms = (
-        node.form for node in chain((node for node in nodes if node.op and node.attrs), nodes[:1])
-    )
+    operators = (node for node in nodes if node.op and node.attrs)
+    forms = (node.form for node in chain(operators, nodes[:1]))
     form = next((form for form in forms if form is not None), MxnetSource().form)
     maps = [key for key in form.keys if key in ATTRIBUTE_KEYS]
     if len(maps) < 2:

@@ -42,7 +42,7 @@ from graphshare.formats.onnx.stored import (
 )
 from graphshare.formats.onnx.write import is_untouched
 from graphshare.ir.graph import Graph, Node
-from graphshare.ir.walk import iter_graphs, list_output_names
+from graphshare.ir.walk import iter_graphs, iter_nodes, list_output_names, list_value_places
 
 _MODEL_FIELDS = {
     1: "ir_version",
@@ -132,13 +132,17 @@ def _find_unread(graph: Graph) -> Iterator[Fault]:
         source = get_source(each)
         stated.update(source.counts)
         read.update([number for number, _ in source.orphans])
-        values = [
-            stored.values for node in each.nodes if (stored := node.details.stored) is not None
-        ]
-        read[VALUE_INFO] += sum([len(value.infos) for value in values])
-        for value in [value for value in values if value.has_others]:
-            read.update({OUTPUT: len(value.results), ANNOTATION: len(value.annotations)})
-            read.update([number for number, _, _ in value.repeated])
+        infos = 0
+        for node in each.nodes:
+            stored = node.details.stored
+            if stored is None:
+                continue
+            values = stored.values
+            infos += len(values.infos)
+            if values.has_others:
+                read.update({OUTPUT: len(values.results), ANNOTATION: len(values.annotations)})
+                read.update([number for number, _, _ in values.repeated])
+        read[VALUE_INFO] += infos
     for number in _LISTED:  # other lists refuse a repeated name
         if stated[number] != read[number]:
             message = f"has {stated[number]:,} messages in {LIST_NAMES[number]}, but {read[number]:,} were read"
@@ -154,21 +158,22 @@ class _Keeper:
     def list_lacking(self, source: Graph) -> list[Node]:
         """Return an origin's nodes that may have lost messages, also in their bodies."""
         nodes = list(source.nodes)
-        for branch in [branch for origin, branch in self._branches if origin is source]:
-            find = branch.get
-            # An image usually shares the object that holds all messages of its node.
-            nodes = [
-                n
-                for n in nodes
-                if n.subgraphs
-                or (image := find(n)) is None
-                or image.details.stored is not n.details.stored
-            ]
+        for origin, branch in self._branches:
+            if origin is source:
+                find = branch.get
+                # An image usually shares the object that holds all messages of its node.
+                nodes = [
+                    n
+                    for n in nodes
+                    if n.subgraphs
+                    or (image := find(n)) is None
+                    or image.details.stored is not n.details.stored
+                ]
         return nodes
 
     @cached_property
     def _stored(self) -> set[int]:
-        return {id(node.details.stored) for each in iter_graphs(self._graph) for node in each.nodes}
+        return {id(node.details.stored) for node in iter_nodes(self._graph)}
 
     @cached_property
     def images(self) -> dict[Graph, dict[Node, list[Node]]]:
@@ -181,16 +186,18 @@ class _Keeper:
 
     @cached_property
     def _origins(self) -> Counter[Node]:
-        return Counter(
-            image for own in self.images.values() for known in own.values() for image in set(known)
-        )
+        counts: Counter[Node] = Counter()
+        for own in self.images.values():
+            for known in own.values():
+                counts.update(set(known))
+        return counts
 
     @cached_property
     def _messages(self) -> set[int]:
-        nodes = [node for each in iter_graphs(self._graph) for node in each.nodes]
-        return {
-            id(message) for node in nodes for _, message in list_slots(find_stored(node.details))
-        }
+        messages: set[int] = set()
+        for node in iter_nodes(self._graph):
+            messages.update([id(message) for _, message in list_slots(find_stored(node.details))])
+        return messages
 
     def find_lost(self, nodes: Iterable[Node], images: Images) -> Iterator[RemovedMessage | Fault]:
         for node in nodes:
@@ -205,14 +212,14 @@ class _Keeper:
                 ]
                 if any(twin is body for twin in twins):
                     continue
+                own_source = get_source(body)
                 if twins:
-                    yield from _find_lost_in_body(
-                        get_source(body), [get_source(twin) for twin in twins]
-                    )
-                for number, message in get_source(body).orphans if not twins else ():
-                    yield RemovedMessage(
-                        LIST_NAMES[number], message.name, "the body is gone", message.file.path
-                    )
+                    yield from _find_lost_in_body(own_source, [*map(get_source, twins)])
+                else:
+                    for number, message in own_source.orphans:
+                        yield RemovedMessage(
+                            LIST_NAMES[number], message.name, "the body is gone", message.file.path
+                        )
                 inner: dict[Node, list[Node]] = {}
                 for twin in twins:
                     for own, image in zip(body.nodes, twin.nodes, strict=False):
@@ -221,11 +228,7 @@ class _Keeper:
 
     @cached_property
     def _values(self) -> set[int]:
-        return {
-            id(find_stored(node.details).values)
-            for each in iter_graphs(self._graph)
-            for node in each.nodes
-        }
+        return {id(find_stored(node.details).values) for node in iter_nodes(self._graph)}
 
     def _find_lost_values(self, node: Node, stored: Stored) -> Iterator[RemovedMessage]:
         """Yield the messages of a node without images, unless another node has its outputs."""
@@ -245,24 +248,26 @@ class _Keeper:
             yield from self._find_lost_values(node, stored)
             return
         others = [dict(list_slots(find_stored(image.details))) for image in images]
+        names = list_output_names(node)
         for slot, message in list_slots(stored):
+            if id(message) in self._messages:
+                continue
             instead = [slots[slot] for slots in others if slot in slots]
-            if id(message) in self._messages or any(
-                isinstance(other.file, MemoryFile) for other in instead
-            ):
+            is_replaced = any(isinstance(other.file, MemoryFile) for other in instead)
+            if is_replaced:
                 continue
             number, index, _ = slot
-            name = list_output_names(node)[index] if list_output_names(node) else ""
-            if instead or any(self._origins[image] > 1 for image in images):
-                if number in _LISTED:
-                    yield RemovedMessage(
-                        LIST_NAMES[number], name, "the value is another one now", message.file.path
-                    )
-            else:
+            name = names[index] if names else ""
+            # Of several nodes that became one, it has the messages of one.
+            if not instead and not any(self._origins[image] > 1 for image in images):
                 yield Fault(
                     f"the message of {name!r} in {LIST_NAMES[number]} is lost",
                     where=message.file.path,
                     node=node.name,
+                )
+            elif number in _LISTED:
+                yield RemovedMessage(
+                    LIST_NAMES[number], name, "the value is another one now", message.file.path
                 )
 
 
@@ -281,7 +286,9 @@ def _find_lost_fields(
         for number, span in _list_missing(fields, kept):
             name = names.get(number, f"field {number}")
             if is_joined or number == 1:
-                key = read_metadata(span)[0] if number in (METADATA, GRAPH_METADATA) else ""
+                key = ""
+                if number in (METADATA, GRAPH_METADATA):
+                    key, _ = read_metadata(span)
                 yield RemovedMessage(name, key, _ONE_MODEL, path)
                 if key:
                     yield f"{path}: its metadata {key!r}, of which the first model has another value, is left out"
@@ -300,7 +307,9 @@ def _list_missing(
     moved = [
         (number, span) for number, span in fields if span not in spans and not _is_own(number, span)
     ]
-    contents = {(number, span.read()) for number, span in kept} if moved else ()
+    if not moved:
+        return []
+    contents = {(number, span.read()) for number, span in kept}
     return [(number, span) for number, span in moved if (number, span.read()) not in contents]
 
 
@@ -331,11 +340,13 @@ def _is_own(number: int, span: Span) -> bool:
 
 def _find_unwritten(graph: Graph, origins: Origins) -> Iterator[RemovedMessage]:
     """Yield the types of former outputs that no other list can state."""
-    heads = Counter([(head.node, head.index) for head in graph.heads])
+    heads = Counter(list_value_places(graph.heads))
     ends = dict.fromkeys(
         images.get(head.node) for source, images in origins for head in source.heads
     )
-    for node in [node for node in ends if node is not None]:
+    for node in ends:
+        if node is None:
+            continue
         values = find_stored(node.details).values
         for (number, index, position), message in list_value_slots(values):
             if number != OUTPUT or message in list_results(values, index, heads[node, index]):

@@ -111,11 +111,9 @@ def _read_texts(span: Span, *, is_list: bool) -> Content:
     texts = [span.file.data[field[3] : field[4]] for field in _scan(span) if field[0] in _TEXTS]
     if not texts and not is_list:
         texts = [b""]
-    return (
-        STRING,
-        (len(texts),) if is_list else (),
-        shorten(p for t in texts for p in (len(t).to_bytes(8, "little"), t)),
-    )
+    shape = (len(texts),) if is_list else ()
+    content = shorten(part for text in texts for part in (len(text).to_bytes(8, "little"), text))
+    return STRING, shape, content
 
 
 def _read_dense(span: Span) -> Content:
@@ -137,8 +135,11 @@ def read_sparse(span: Span) -> Content:
             part = Span(span.file, field[3], field[4])
             place = locate_tensor(part.file, part.start, part.end)
             tensors[field[0]] = place.code, place.shape, b"".join(read_elements(part, place))
-    content = _add_zeros(tensors[1], tensors[2], tuple(shape)) if len(tensors) == 2 else None
-    return ("sparse", read_sparse_tensor(span)) if content is None else content
+    if len(tensors) == 2:
+        content = _add_zeros(tensors[1], tensors[2], tuple(shape))
+        if content is not None:
+            return content
+    return "sparse", read_sparse_tensor(span)
 
 
 _TENSORS: Mapping[str, tuple[int, Callable[[Span], Content]]] = {

@@ -22,7 +22,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import WEIGHTS_HINT, ParameterFile, Record
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.onnx import dtype_name
-from graphshare.ir.walk import iter_graphs
+from graphshare.ir.walk import iter_nodes
 from graphshare.text.format import format_bytes, format_names
 from graphshare.text.urls import is_url, redact
 
@@ -122,14 +122,12 @@ class Placement:
     def move_inner(self, graph: Graph) -> Graph:
         """Return a graph whose tensors in operators and functions name the new places of their data."""
         beside = os.path.basename(self.beside)
-        inner = {old: new for old, new in self._places.items() if isinstance(old, FileRange)}
-        return move_inner_data(
-            graph,
-            {
-                old: (location or beside, start, end)
-                for old, (location, start, end) in inner.items()
-            },
-        )
+        places = {
+            old: (location or beside, start, end)
+            for old, (location, start, end) in self._places.items()
+            if isinstance(old, FileRange)
+        }
+        return move_inner_data(graph, places)
 
     @contextmanager
     def open_records(self) -> Iterator[ArrayReader | None]:
@@ -148,30 +146,26 @@ class Placement:
         name_beside = beside or os.path.basename(self.beside)
 
         def encode(node: Node, name: str) -> Message | None:
-            where, record, stored = (
-                self._places.get(node),
-                self.records.get(node.name),
-                find_stored(node.details),
-            )
+            where, stored = self._places.get(node), find_stored(node.details)
             if where is not None:
-                where = (where[0] or name_beside, where[1], where[2])
-            if record is not None:
-                shape, dtype = record.shape_and_dtype()
-                assert reader is not None
-                data = where or RecordData(reader, record)
-                place = None if stored.data_in_record else stored.place
-                if (
-                    place is None
-                    or stored.tensor is None
-                    or (place.shape, dtype_name(place.code)) != (shape, dtype)
-                ):
-                    return encode_tensor(name, dtype, shape, data)
-                return replace_data(stored.tensor, data, name)
-            return (
-                None
-                if where is None or stored.tensor is None
-                else replace_data(stored.tensor, where, name)
+                location, start, end = where
+                where = (location or name_beside, start, end)
+            record = self.records.get(node.name)
+            if record is None:
+                if where is None or stored.tensor is None:
+                    return None
+                return replace_data(stored.tensor, where, name)
+            shape, dtype = record.shape_and_dtype()
+            assert reader is not None
+            data = where or RecordData(reader, record)
+            place = None if stored.data_in_record else stored.place
+            is_as_read = place is not None and (place.shape, dtype_name(place.code)) == (
+                shape,
+                dtype,
             )
+            if stored.tensor is None or not is_as_read:
+                return encode_tensor(name, dtype, shape, data)
+            return replace_data(stored.tensor, data, name)
 
         return encode
 
@@ -181,18 +175,14 @@ class Placement:
             self._places[node] = ("", *self._append(record, record.dense_size, _ALIGNMENT))
         elif weights == "params":
             path = _find_file(record, self._file)
-            if path is None or record.data_offset is None:
-                self.embedded += (
-                    [node.name] if is_large or find_stored(node.details).data_in_record else []
-                )
+            start = record.data_offset
+            if path is None or start is None:
+                if is_large or find_stored(node.details).data_in_record:
+                    self.embedded.append(node.name)
             elif is_large:
                 location = self._parameters.setdefault(path, _locate(path, self._folder))
                 if isinstance(location, str):
-                    self._places[node] = (
-                        location,
-                        record.data_offset,
-                        record.data_offset + record.dense_size,
-                    )
+                    self._places[node] = location, start, start + record.dense_size
 
     def _place_range(
         self, key: Node | FileRange, place: TensorPlace, copies: CopiedWeights
@@ -208,10 +198,8 @@ class Placement:
                 self._places[key] = location, place.start, place.end
             return
         if where not in self._copied or is_copy:
-            self._copied[where] = (
-                "",
-                *self._append(where, where.size, _PAGE if where.size >= _LARGE else _ALIGNMENT),
-            )
+            alignment = _PAGE if where.size >= _LARGE else _ALIGNMENT
+            self._copied[where] = ("", *self._append(where, where.size, alignment))
         self._places[key] = self._copied[where]
 
     def _append(self, data: FileRange | Record, size: int, alignment: int) -> tuple[int, int]:
@@ -225,20 +213,22 @@ class Placement:
         if path not in self._locations:
             real = os.path.realpath(path)
             # realpath puts the same directory before both URLs, so they can be compared.
-            inside = (
+            is_inside = (
                 is_url(path) == self._is_remote
                 and os.path.commonpath((real, self._root)) == self._root
             )
-            self._locations[path] = (
-                os.path.relpath(real, self._root).replace(os.sep, "/") if inside else None
-            )
+            location = None
+            if is_inside:
+                location = os.path.relpath(real, self._root).replace(os.sep, "/")
+            self._locations[path] = location
         return self._locations[path]
 
 
 def list_initializers(graph: Graph) -> Iterator[Node]:
     """Yield the initializers of a graph and its subgraphs."""
-    for each in iter_graphs(graph):
-        yield from (node for node in each.nodes if find_stored(node.details).tensor is not None)
+    for node in iter_nodes(graph):
+        if find_stored(node.details).tensor is not None:
+            yield node
 
 
 def list_external(graph: Graph) -> Iterator[tuple[Node, TensorPlace]]:
@@ -275,12 +265,7 @@ def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
 
 
 def _find_file(record: Record, parameters: ParameterFile | None) -> str | None:
-    if (
-        record.storage != "default"
-        or record.fortran_order
-        or record.big_endian
-        or record.data_offset is None
-    ):
+    if record.data_offset is None or not record.is_plain:
         return None
     file = parameters if record.origin is None else record.origin.file
     return None if file is None else file.path
@@ -350,9 +335,8 @@ def find_missing_data(graph: Graph, held: Collection[str] = ()) -> Iterator[Miss
             reason = f"{redact(path)} has {size:,} bytes, and the data ends at byte {end:,}"
         if tensors:
             owners = format_names((owner for owner, _, _ in tensors), _LISTED)
-            yield MissingData(
-                owners, next((node for _, node, _ in tensors if node is not None), None), reason
-            )
+            first = next((node for _, node, _ in tensors if node is not None), None)
+            yield MissingData(owners, first, reason)
 
 
 def refuse_missing_data(graph: Graph, parameters: ParameterFile | None) -> None:

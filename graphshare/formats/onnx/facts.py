@@ -68,20 +68,16 @@ _FORMALS = {
 def describe_operator(node: Node) -> list[str]:
     """Return an operator's most telling attributes, abbreviated: kernel, filters, stride and the like."""
     attrs = node.attrs
-    parts = ["×".join(_split(attrs["kernel_shape"]))] if "kernel_shape" in attrs else []
+    parts = ["×".join(_split(attrs.get("kernel_shape", "")))]
     parts += _count_filters(node)
-    strides = set(_split(attrs.get("strides", "")))
-    parts += (
-        [f"/{'×'.join(_split(attrs['strides'])) if len(strides) > 1 else strides.pop()}"]
-        if strides - {"1"}
-        else []
-    )
-    parts += [f"group {attrs['group']}"] if attrs.get("group", "1") != "1" else []
-    parts += (
-        [dtype_name(int(attrs["to"]))]
-        if node.op == "Cast" and re.fullmatch("[0-9]{1,3}", attrs.get("to", ""))
-        else []
-    )
+    strides = _split(attrs.get("strides", ""))
+    if set(strides) - {"1"}:
+        is_equal = len(set(strides)) == 1
+        parts.append(f"/{strides[0] if is_equal else '×'.join(strides)}")
+    if attrs.get("group", "1") != "1":
+        parts.append(f"group {attrs['group']}")
+    if node.op == "Cast" and re.fullmatch("[0-9]{1,3}", attrs.get("to", "")):
+        parts.append(dtype_name(int(attrs["to"])))
     if node.op not in ("BatchNormalization", "LeakyRelu", "Constant"):
         parts += [
             attrs[key] if key in _NAMED else f"{key} {attrs[key]}" for key in _SHOWN if key in attrs
@@ -99,9 +95,10 @@ def _count_filters(node: Node) -> list[str]:
     # ConvTranspose.
     groups = node.attrs.get("group", "1") if node.op == "ConvTranspose" else "1"
     axis = {"Conv": 0, "ConvInteger": 0, "ConvTranspose": 1, "MatMul": -1}.get(node.op)
-    weight = node.inputs[1].node if axis is not None and len(node.inputs) > 1 else None
-    place = find_stored(weight.details).place if weight is not None else None
-    if place is None or axis is None or len(place.shape) < 2 or not groups.isdecimal():
+    if axis is None or len(node.inputs) < 2:
+        return []
+    place = find_stored(node.inputs[1].node.details).place
+    if place is None or len(place.shape) < 2 or not groups.isdecimal():
         return []
     return [str(place.shape[axis] * int(groups))]
 
@@ -138,8 +135,10 @@ def describe_constant(node: Node) -> str:
         dtype, shape, numbers = read_constant(node, _LARGEST)
     except WireError:
         return ""
+    if numbers is None and node.op:
+        return next(iter(node.attrs.values()), "")[:_LONGEST]
     if numbers is None:
-        return next(iter(node.attrs.values()), "")[:_LONGEST] if node.op else ""
+        return ""
     if not node.op and len(numbers) != 1 and dtype in _FLOATS:
         return ""
     texts = [_format_number(number) for number in numbers]
@@ -150,7 +149,9 @@ def describe_constant(node: Node) -> str:
 def _format_number(number: Number) -> str:
     if isinstance(number, float):
         return f"{number:.4g}"
-    return str(number) if abs(number) < _ENDLESS else "-∞" if number < 0 else "∞"
+    if abs(number) < _ENDLESS:
+        return str(number)
+    return "-∞" if number < 0 else "∞"
 
 
 def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[Number] | None]:
@@ -171,11 +172,8 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
     if len(data) != element_count(place.shape) * width:
         message = f"a tensor has {format_count(len(data), 'byte')} of data; its shape and dtype need a different number"
         raise WireError(message, span.start)
-    return (
-        dtype,
-        place.shape,
-        list(struct.unpack(f"<{len(data) // width}{_FORMS[place.code]}", data)),
-    )
+    numbers = struct.unpack(f"<{len(data) // width}{_FORMS[place.code]}", data)
+    return dtype, place.shape, list(numbers)
 
 
 def _find_tensor(node: Node) -> Span | None:

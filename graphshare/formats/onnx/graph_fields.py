@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -105,8 +105,9 @@ def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
         elif number in _NAMED:
             reader.read_values(fields, lists.named[number])
         else:
-            for field in fields if number == GRAPH_METADATA else ():
-                refuse_repeats(file.data, field, "pair")
+            if number == GRAPH_METADATA:
+                for field in fields:
+                    refuse_repeats(file.data, field, "pair")
             lists.rest += [(number, Span(file, field[2], field[4])) for field in fields]
     return lists
 
@@ -175,10 +176,8 @@ class _NamedReader:
             ):
                 messages.append(_read_named(file, field, TENSOR_NAME, len(messages)))
                 continue
-            name, place = (
-                head[begin + 2 : after].decode("utf-8", "surrogateescape"),
-                TensorPlace(shape, code, RAW, end - size, end, 1),
-            )
+            name = head[begin + 2 : after].decode("utf-8", "surrogateescape")
+            place = TensorPlace(shape, code, RAW, end - size, end, 1)
             messages.append(
                 NamedMessage(
                     file,
@@ -264,7 +263,10 @@ class MessagesByName:
         self._by_kind = (infos, results, annotations)
         self._repeated: dict[str, list[tuple[int, NamedMessage]]] = {}
         for number, index in zip(_ON_VALUES, self._by_kind, strict=True):
-            for message in lists.named[number] if len(index) < len(lists.named[number]) else ():
+            messages = lists.named[number]
+            if len(index) == len(messages):
+                continue
+            for message in messages:
                 if message.name and index[message.name] is not message:
                     self._repeated.setdefault(message.name, []).append((number, message))
         # Nearly every value is its node's only output, and has value_info only.
@@ -279,18 +281,21 @@ class MessagesByName:
 
     def _list(self, names: Sequence[str]) -> ValueMessages:
         infos, results, annotations = (
-            {index: messages[name] for index, name in enumerate(names) if name in messages}
-            if messages
-            else EMPTY
-            for messages in self._by_kind
+            _index_by_output(messages, names) for messages in self._by_kind
         )
-        repeated = [
-            (number, index, message)
-            for index, name in enumerate(names if self._repeated else ())
-            for number, message in self._repeated.get(name, ())
-        ]
-        return (
-            ValueMessages(infos, results, annotations, tuple(repeated))
-            if infos or results or annotations
-            else NO_MESSAGES
-        )
+        if not infos and not results and not annotations:
+            return NO_MESSAGES
+        repeated: list[tuple[int, int, NamedMessage]] = []
+        if self._repeated:
+            for index, name in enumerate(names):
+                for number, message in self._repeated.get(name, ()):
+                    repeated.append((number, index, message))
+        return ValueMessages(infos, results, annotations, tuple(repeated))
+
+
+def _index_by_output(
+    messages: Mapping[str, NamedMessage], names: Sequence[str]
+) -> Mapping[int, NamedMessage]:
+    if not messages:
+        return EMPTY
+    return {index: messages[name] for index, name in enumerate(names) if name in messages}

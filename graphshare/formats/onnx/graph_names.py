@@ -14,6 +14,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from graphshare.formats.onnx.graph_fields import ANNOTATION
+from graphshare.formats.onnx.messages import rename_annotation
+from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import (
     FIRST_CONSTANTS,
     NamedMessage,
@@ -23,7 +25,7 @@ from graphshare.formats.onnx.stored import (
     list_read_names,
 )
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import list_bodies, list_output_names
+from graphshare.ir.walk import Body, count_inputs, list_bodies, list_output_names
 from graphshare.text.names import TakenNames
 
 
@@ -49,10 +51,10 @@ class GraphNames:
     ) -> None:
         self.graph, self.captured, self.outside = graph, captured, outside
         self._old = old
-        self._at_home = at_home if outside else find_at_home(graph)
-        self._lifted: Mapping[Node, Node] = (
-            lifted if outside else {node: node for node in self._at_home}
-        )
+        self._at_home, self._lifted = at_home, lifted
+        if not outside:
+            self._at_home = find_at_home(graph)
+            self._lifted = {node: node for node in self._at_home}
         home = get_source(graph).span
         self.own = {
             variable: node
@@ -78,25 +80,17 @@ class GraphNames:
         if node in self.captured:
             return (self.captured[node],)
         names = self._names_of(node)
-        return (
-            tuple([self.renamed.get(name, name) for name in names])
-            if self.renamed and node not in self.weights
-            else names
-        )
+        if not self.renamed or node in self.weights:
+            return names
+        return tuple([self.renamed.get(name, name) for name in names])
 
     def find(self, entry: Entry) -> str:
-        captured = self.captured.get(entry.node)
-        if captured is not None:
-            return captured
-        return self.list_outputs(self.own.get(entry.node, entry.node) if self.own else entry.node)[
-            entry.index
-        ]
+        node = self.own.get(entry.node, entry.node)
+        return self.list_outputs(node)[entry.index]
 
     def list_bodies(self, node: Node) -> Iterator[GraphNames]:
         """Yield the names of a node's subgraphs; their captures are the node's last inputs."""
-        entries = iter(
-            node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :]
-        )
+        entries = iter(node.inputs[count_inputs(node) :])
         pairs = zip(list_output_names(node), list_read_names(node), strict=False)
         prefix = next(
             (new.removesuffix(old) for new, old in pairs if new and new.endswith(old)), ""
@@ -123,15 +117,15 @@ class GraphNames:
         the message must be dropped.
         """
         orphans = get_source(self.graph).orphans
-        names = (
-            {name for node in self.nodes for name in self.list_outputs(node) if name}
-            if orphans
-            else set()
-        )
+        if not orphans:
+            return
+        names = set(chain.from_iterable(map(self.list_outputs, self.nodes))) - {""}
         for number, message in orphans:
-            around = self._find_around(message.file, message.name)
-            is_taken = message.name in names or self._is_defined_around(message.name)
-            yield number, message, around or (None if is_taken else message.name)
+            new_name: str | None = self._find_around(message.file, message.name)
+            if not new_name:
+                is_taken = message.name in names or self._is_defined_around(message.name)
+                new_name = None if is_taken else message.name
+            yield number, message, new_name
 
     def list_annotations(self) -> Iterator[NamedMessage]:
         yield from (
@@ -144,15 +138,24 @@ class GraphNames:
 
     def find_new_name(self, file: OnnxFile, old: str, prefix: str = "") -> str:
         """Return the new name of a file's value, here or around; ``prefix`` chooses among copies."""
-        if (file, old) in self._new_names:
-            return _choose(self._new_names[file, old], old, prefix)
+        name = _find_copy(self._new_names, file, old, prefix)
+        if name is not None:
+            return name
         return self._find_around(file, old) or old
 
-    def _find_around(self, file: OnnxFile, old: str) -> str:
-        return next(
-            (name for level in reversed(self.outside) if (name := level.find_new_name(file, old))),
-            "",
+    def encode_annotation(self, message: NamedMessage, name: str) -> Message:
+        """Return a TensorAnnotation for the value ``name``, with the new names of its values."""
+        prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
+        return rename_annotation(
+            message, name, lambda old: self.find_new_name(message.file, old, prefix)
         )
+
+    def _find_around(self, file: OnnxFile, old: str) -> str:
+        for level in reversed(self.outside):
+            name = _find_copy(level.new_names, file, old, level.prefix)
+            if name:
+                return name
+        return ""
 
     def _find_old(self, node: Node) -> str:
         return self._old[node] if node in self.captured else list_read_names(node)[0]
@@ -186,12 +189,9 @@ class GraphNames:
         new_names: dict[tuple[OnnxFile | None, str], list[str]] = {}
         own = get_source(self.graph).file
         for node in (*self.captured, *self.nodes):
-            is_captured = node in self.captured
-            file, read = (
-                (own, (self._find_old(node),))
-                if is_captured
-                else (_find_file(node), list_read_names(node))
-            )
+            file, read = _find_file(node), list_read_names(node)
+            if node in self.captured:
+                file, read = own, (self._find_old(node),)
             for old, new in zip(read, self.list_outputs(node), strict=True):
                 if old:
                     new_names.setdefault((file, old), []).append(new)
@@ -201,9 +201,9 @@ class GraphNames:
         """Rename values that would newly hide a captured one or be defined twice."""
         clashes = sorted(set(self._find_clashes()))
         renamed: dict[str, str] = {}
-        taken = TakenNames(
-            chain(self.captured.values(), *map(self._names_of, self.nodes)) if clashes else ()
-        )
+        if not clashes:
+            return renamed
+        taken = TakenNames(chain(self.captured.values(), *map(self._names_of, self.nodes)))
         for name in clashes:
             renamed[name] = taken.take(name)
             while self._is_defined_around(renamed[name]):
@@ -243,19 +243,10 @@ class Around(NamedTuple):
     def defines(self, name: str, file: OnnxFile) -> bool:
         """Whether a value of this name is defined before the body here, but not in ``file``."""
         known = self.definitions.get(name)
-        return (
-            known is not None
-            and known.position < self.owner
-            and not (known.file is file and known.start < self.start)
-        )
-
-    def find_new_name(self, file: OnnxFile, name: str) -> str:
-        """Return the new name of a file's value near the body's owner; empty if there is none."""
-        return (
-            _choose(self.new_names[file, name], name, self.prefix)
-            if (file, name) in self.new_names
-            else ""
-        )
+        if known is None or known.position >= self.owner:
+            return False
+        is_from_file = known.file is file and known.start < self.start
+        return not is_from_file
 
 
 class Definition(NamedTuple):
@@ -281,8 +272,14 @@ def _find_start(node: Node) -> int:
     return span.start if span is not None else -1
 
 
-def _choose(names: Sequence[str], old: str, prefix: str) -> str:
-    return names[0] if len(names) == 1 else prefix + old if prefix + old in names else old
+def _find_copy(new_names: _NewNames, file: OnnxFile, old: str, prefix: str) -> str | None:
+    """Return the new name of a file's value; ``prefix`` chooses among copies."""
+    names = new_names.get((file, old))
+    if names is None:
+        return None
+    if len(names) == 1:
+        return names[0]
+    return prefix + old if prefix + old in names else old
 
 
 class NameChanges(NamedTuple):
@@ -296,15 +293,17 @@ def find_name_changes(graph: Graph) -> NameChanges:
     """Return the values and messages that make room for new names."""
     changes = NameChanges([], [])
     needs_look = get_source(graph).orphans or any(node.subgraphs for node in graph.nodes)
-    pending = [GraphNames(graph)] if needs_look else []
+    if not needs_look:
+        return changes
+    pending = [GraphNames(graph)]
     for names in pending:
         changes.renamed.extend(names.renamed.items())
-        changes.left_out.extend(
-            (number, message) for number, message, name in names.list_orphans() if name is None
-        )
-        pending += [
-            body for node in names.nodes if node.subgraphs for body in names.list_bodies(node)
-        ]
+        for number, message, name in names.list_orphans():
+            if name is None:
+                changes.left_out.append((number, message))
+        for node in names.nodes:
+            if node.subgraphs:
+                pending.extend(names.list_bodies(node))
     return changes
 
 
@@ -317,7 +316,7 @@ def find_at_home(graph: Graph) -> dict[Node, str]:
     if not any(node.subgraphs for node in graph.nodes):
         return {}
     lifted = {
-        node for node in graph.nodes if not node.op and find_stored(node.details).home is not None
+        node: node for node in graph.variables() if find_stored(node.details).home is not None
     }
     uses = Counter(head.node for head in graph.heads)
     homes: set[Node] = set()
@@ -336,39 +335,36 @@ def _name_at_home(graph: Graph, at_home: Set[Node]) -> dict[Node, str]:
     for node in graph.nodes:
         if node in at_home:
             stored = find_stored(node.details)
-            number = (
-                stored.outputs[0].removeprefix(stored.tensor.name)
-                if stored.tensor is not None
-                else ""
-            )
+            number = ""
+            if stored.tensor is not None:
+                number = stored.outputs[0].removeprefix(stored.tensor.name)
             name = node.name.removesuffix(number)
             names[node] = name if taken.find_free(name) == node.name else node.name
             taken.add(node.name)
     return names
 
 
-def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
+def _list_at_home(node: Node, lifted: Mapping[Node, Node]) -> Iterator[Node]:
     """Yield the weights that come from the bodies of an operator and are captured there."""
-    pending = [
-        (body, {v: e.node for v, e in body.captured.items() if e.node in lifted})
-        for body in list_bodies(node).values()
-    ]
+    pending = [(body, _find_captured(body, lifted)) for body in list_bodies(node).values()]
     for body, weights in pending:
         home = get_source(body.graph).span
-        yield from (
-            weight for weight in weights.values() if find_stored(weight.details).home is home
-        )
-        for inner in (
-            [inner for node in body.graph.nodes for inner in list_bodies(node).values()]
-            if weights
-            else ()
-        ):
-            pending.append(
-                (
-                    inner,
-                    {v: weights[e.node] for v, e in inner.captured.items() if e.node in weights},
-                )
-            )
+        for weight in weights.values():
+            if find_stored(weight.details).home is home:
+                yield weight
+        if weights:
+            for owner in body.graph.nodes:
+                for inner in list_bodies(owner).values():
+                    pending.append((inner, _find_captured(inner, weights)))
+
+
+def _find_captured(body: Body, weights: Mapping[Node, Node]) -> dict[Node, Node]:
+    """Map a body's captures to the weights of the main graph; ``weights`` maps nodes around to them."""
+    captured: dict[Node, Node] = {}
+    for variable, entry in body.captured.items():
+        if entry.node in weights:
+            captured[variable] = weights[entry.node]
+    return captured
 
 
 def is_constant_in_file(node: Node, graph: Graph) -> bool:

@@ -7,7 +7,8 @@ model, or would yield too many nodes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
+from operator import is_
 
 from msgspec.structs import replace
 
@@ -16,7 +17,7 @@ from graphshare.formats.facets import Inlined
 from graphshare.formats.onnx.compose import import_opsets, make_operator
 from graphshare.formats.onnx.decode import Function, read_function
 from graphshare.formats.onnx.messages import keep_message, rewrite_message
-from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan, text_at
+from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan
 from graphshare.formats.onnx.statements import (
     FunctionKey,
     Functions,
@@ -34,9 +35,10 @@ from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.ir.terms import Place
 from graphshare.ir.walk import (
     count_inputs,
-    iter_graphs,
+    iter_nodes,
     list_operands,
     list_output_names,
+    list_value_places,
     topological,
 )
 from graphshare.onnx_ops.definitions import STANDARD, DefinitionStep, find_definition
@@ -80,9 +82,8 @@ def inline_calls(
     functions = list_functions(graph)
     if not fused and (not functions or functions.keys().isdisjoint(list_calls(graph.nodes))):
         return Inlined(graph)
-    inliner = _Inliner(
-        graph, functions, fused, _read_standard(graph, fused, known) if known else EMPTY
-    )
+    standard = _read_standard(graph, fused, known) if known else EMPTY
+    inliner = _Inliner(graph, functions, fused, standard)
     links: _Links = {}
     nodes = inliner.add(topological(graph), links)
     if not inliner.count:
@@ -141,13 +142,8 @@ class _Inliner:
         self.opsets = dict(get_source(graph).opsets)
         self._read: dict[tuple[StoredFunction, frozenset[tuple[str, StoredValue]]], Function] = {}
         # Names in bodies count: a new value must neither hide a captured one nor be hidden.
-        names = (
-            name
-            for each in iter_graphs(graph)
-            for node in each.nodes
-            for name in list_output_names(node)
-        )
-        self._taken = TakenNames(names)
+        names = map(list_output_names, iter_nodes(graph))
+        self._taken = TakenNames(chain.from_iterable(names))
         self._left = _MOST - len(graph.nodes)
         self._depth = 0
 
@@ -175,23 +171,19 @@ class _Inliner:
                         for i, text in enumerate(outputs)
                     ]
                 )
-            definition = self._find_definition(node) if node.op in self._fused else None
-            function = self._find_function(node)
-            if definition is not None or function is not None:
-                count = self.count
-                try:
-                    if definition is not None:
-                        order += self._define(node, definition, outputs, links)
-                    elif function is not None:
-                        order += self._open(node, function, outputs, links)
-                    continue
-                except _Opaque:
-                    self.count = count
+            count = self.count
+            try:
+                replacement = self._replace(node, outputs, links)
+            except _Opaque:
+                self.count = count
+                replacement = None
+            if replacement is not None:
+                order += replacement
+                continue
             image = self._relink(node, links)
             if outputs != list_output_names(node):
-                image = rename_node(
-                    image, next(filter(None, outputs), ""), StoredNames(outputs, "")
-                )
+                first_name = next(filter(None, outputs), "")
+                image = rename_node(image, first_name, StoredNames(outputs, ""))
             order.append(image)
             links.update(
                 {(node, index): Entry(image, index) for index in range(max(len(outputs), 1))}
@@ -203,16 +195,23 @@ class _Inliner:
         if self._left < 0:
             raise _Opaque
 
+    def _replace(self, node: Node, outputs: Sequence[str], links: _Links) -> list[Node] | None:
+        """Return the nodes in place of an operator, and link their values; None if it stays."""
+        if node.op in self._fused:
+            definition = self._find_definition(node)
+            if definition is not None:
+                return self._define(node, definition, outputs, links)
+        function = self._find_function(node)
+        return None if function is None else self._open(node, function, outputs, links)
+
     def _find_function(self, node: Node) -> StoredFunction | None:
         function = self._functions.get(key_of_call(node))
+        if function is not None:
+            return function
         # Names in functions may coincide with names in the model around them.
-        is_standard = (
-            function is None
-            and not node.details.domain
-            and node.op in self._fused
-            and not self._depth
-        )
-        return self._standard.get(list_output_names(node)[0]) if is_standard else function
+        if self._depth or node.details.domain or node.op not in self._fused:
+            return None
+        return self._standard.get(list_output_names(node)[0])
 
     def _open(
         self, node: Node, stored: StoredFunction, outputs: Sequence[str], links: _Links
@@ -221,7 +220,7 @@ class _Inliner:
         if self._depth >= _DEEPEST or node.subgraphs:
             raise _Opaque
         body = self._read_function(stored, node).graph
-        inputs = [each for each in body.nodes if not each.op and not each.details.holds_value]
+        inputs = [each for each in body.variables() if not each.details.holds_value]
         operands = _follow(list_operands(node), links)
         if len(operands) > len(inputs) or len(outputs) > len(body.heads):
             raise _Opaque
@@ -230,9 +229,10 @@ class _Inliner:
         names: dict[Place, str] = {}
         for name, head in zip(outputs, body.heads, strict=False):
             names.setdefault((head.node, head.index), name)
+        prefix = f"{next(filter(None, outputs), node.op)}/"
         self._depth += 1
         try:
-            order = self.add(body.nodes, bound, names, f"{next(filter(None, outputs), node.op)}/")
+            order = self.add(body.nodes, bound, names, prefix)
         finally:
             self._depth -= 1
         returned = _follow(body.heads[: len(outputs)], bound)
@@ -283,36 +283,32 @@ class _Inliner:
         formal = stored.function
         if formal is None:
             raise _Opaque
-        stated = {
-            name: value
-            for name, value in node.details.values.items()
-            if isinstance(value, StoredValue)
-        }
-        # Nodes drop a reference to an attribute with neither value nor default.
-        values = {name: stated.get(name, default) for name, default in formal.attributes.items()}
-        bound = {name: value for name, value in values.items() if isinstance(value, StoredValue)}
+        bound: dict[str, StoredValue] = {}
+        for name, default in formal.attributes.items():
+            value = node.details.values.get(name)
+            if not isinstance(value, StoredValue):
+                value = default
+            if isinstance(value, StoredValue):
+                bound[name] = value
         known = (stored, frozenset(bound.items()))
-        if known not in self._read:
-            spans = {
-                name: bound[name].span if name in bound else None for name in formal.attributes
-            }
-            try:
-                span, file = keep_message(_bind(stored.span, "function", spans)), stored.span.file
-                # External data is located relative to the model.
-                span.file.folder, span.file.path, span.file.seeks_data = (
-                    file.folder,
-                    file.path,
-                    file.seeks_data,
-                )
-                function = read_function(span)
-            except (InputError, WireError) as error:
-                raise _Opaque from error
-            if not all(
-                self._has_meaning(call, function) for call in list_calls(function.graph.nodes)
-            ):
+        if known in self._read:
+            return self._read[known]
+        # Nodes drop a reference to an attribute with neither value nor default.
+        spans = {name: bound[name].span if name in bound else None for name in formal.attributes}
+        try:
+            span = keep_message(_bind(stored.span, "function", spans))
+            # External data is located relative to the model.
+            span.file.folder = stored.span.file.folder
+            span.file.path = stored.span.file.path
+            span.file.seeks_data = stored.span.file.seeks_data
+            function = read_function(span)
+        except (InputError, WireError) as error:
+            raise _Opaque from error
+        for call in list_calls(function.graph.nodes):
+            if not self._has_meaning(call, function):
                 raise _Opaque
-            self._read[known] = function
-        return self._read[known]
+        self._read[known] = function
+        return function
 
     def _has_meaning(self, call: FunctionKey, function: Function) -> bool:
         """Whether a function's operator computes the same under the model's operator sets."""
@@ -334,15 +330,9 @@ class _Inliner:
         inputs = [entry for entry in (*operands, *captured) if entry is not None]
         absent = tuple([place for place, entry in enumerate(operands) if entry is None])
         bodies = tuple([self._open_body(body) for body in node.subgraphs])
-        is_same = all(
-            a.node is b.node and a.index == b.index
-            for a, b in zip(inputs, node.inputs, strict=False)
-        )
-        if (
-            is_same
-            and absent == node.details.absent
-            and all(a is b for a, b in zip(bodies, node.subgraphs, strict=True))
-        ):
+        has_old_inputs = list_value_places(inputs) == list_value_places(node.inputs)
+        has_old_bodies = all(map(is_, bodies, node.subgraphs))
+        if has_old_inputs and absent == node.details.absent and has_old_bodies:
             return node
         details = replace(node.details, absent=absent)
         return replace(node, inputs=tuple(inputs), subgraphs=bodies, details=details)
@@ -368,18 +358,18 @@ def _bind(span: Span, kind: str, values: Mapping[str, Span | None]) -> Message:
         if inner is None:
             message.add_encoded(Span(span.file, begin, end))
             continue
-        fields = scan(data, start, end) if inner == "attribute" else ()
-        texts = {
-            field[0]: text_at(data, field) for field in fields if field[0] in (_NAME, _REFERENCE)
-        }
-        reference = texts.get(_REFERENCE)
+        name = reference = ""
+        if inner == "attribute":
+            name, reference = part.read_texts(_NAME, _REFERENCE)
         if not reference:
             message.add_message(number, _bind(part, inner, values))
-        elif reference not in values:
+            continue
+        if reference not in values:
             raise _Opaque
-        elif (value := values[reference]) is not None:
+        value = values[reference]
+        if value is not None:
             named = Message()
-            named.add_bytes(_NAME, encode_text(texts.get(_NAME, "")))
+            named.add_bytes(_NAME, encode_text(name))
             named.add_encoded(rewrite_message(value, {_NAME: None}))
             message.add_message(number, named)
     return message

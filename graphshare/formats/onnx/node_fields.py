@@ -72,8 +72,9 @@ def find_only_weight(
     inputs: Sequence[str], outputs: Sequence[str], kind: NodeKind, known: Attributes
 ) -> Weight | None:
     """Return the weight of a Constant that has one output and states nothing else."""
-    is_constant = kind.op == "Constant" and not kind.domain and not inputs and len(outputs) == 1
-    return known.weight if is_constant and [*known.texts] in (["value"], ["sparse_value"]) else None
+    if kind.op != "Constant" or kind.domain or inputs or len(outputs) != 1:
+        return None
+    return known.weight if [*known.texts] in (["value"], ["sparse_value"]) else None
 
 
 class NodeReader:
@@ -198,20 +199,22 @@ class NodeSorter:
             for number in (INITIALIZER, SPARSE, INPUT)
             for message in lists.named[number]
         }
-        return (
-            self.sort_nodes(lists.nodes, [message.name for message in lists.named[OUTPUT]], depth)
-            - own
-        )
+        heads = [message.name for message in lists.named[OUTPUT]]
+        return self.sort_nodes(lists.nodes, heads, depth) - own
 
     def sort_nodes(
         self, fields: Sequence[Field], heads: Sequence[str] = (), depth: int = 0
     ) -> set[str]:
         """Sort NodeProtos; return names that they or ``heads`` read but do not define."""
-        data, places, names, labels = self.content, dict[str, int](), list[list[str]](), list[str]()
+        data = self.content
+        places: dict[str, int] = {}
+        names: list[list[str]] = []
+        labels: list[str] = []
         for place, (inputs, outputs, label, kind) in enumerate(self._nodes.read(fields)):
             names.append([name for name in (*inputs, *self._list_captured(kind, depth)) if name])
             labels.append(next(filter(None, outputs), label))
-            places.update((name, place) for name in outputs if name not in places)
+            for name in outputs:
+                places.setdefault(name, place)
 
         def refuse(cycle: list[int]) -> InputError:
             text = f"needs its own output: {format_cycle([labels[place] for place in cycle])}"
@@ -220,8 +223,9 @@ class NodeSorter:
                 Fault(text, node=labels[cycle[0]], path=at, hint="a graph must be acyclic")
             )
 
-        needs = [sorted({places[name] for name in read if name in places}) for read in names]
-        pieces, last = list[bytearray](), 0
+        needs = [sorted({places[name] for name in places.keys() & read}) for read in names]
+        pieces: list[bytearray] = []
+        last = 0
         order = order_by_references(range(len(fields)), needs.__getitem__, refuse)
         for field, place in zip(fields, order, strict=True):
             # Other fields stay between the nodes.

@@ -31,7 +31,7 @@ from graphshare.formats.onnx.stored import (
 from graphshare.formats.onnx.value_types import declare_weights, encode_without_data, find_refusal
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, rebuild_graph, relink_all, rename_node
-from graphshare.ir.walk import iter_graphs, list_output_names
+from graphshare.ir.walk import iter_nodes, list_output_names
 from graphshare.onnx_ops.operators import DEPRECATED, MOVED, find_meaning
 from graphshare.text.names import TakenNames
 
@@ -43,11 +43,9 @@ _BODIES = "graphshare.bodies"
 
 def find_used_version(graph: Graph) -> int | None:
     """Return the version of ONNX's own operators in a graph, or None if it uses none."""
-    return (
-        get_source(graph).opsets.get("")
-        if "" in list_used_domains(graph, list_functions(graph))
-        else None
-    )
+    if "" not in list_used_domains(graph, list_functions(graph)):
+        return None
+    return get_source(graph).opsets.get("")
 
 
 def raise_version(graph: Graph, version: int) -> Rewrite:
@@ -61,31 +59,24 @@ def raise_version(graph: Graph, version: int) -> Rewrite:
         raise RefusedError(
             Fault("ONNX's converter is needed to align operator sets", hint=install_command("onnx"))
         )
-    if faults := list(_find_unconverted(graph, version)):
+    faults = list(_find_unconverted(graph, version))
+    if faults:
         raise RefusedError(faults)
     source = get_source(graph)
-    plain = replace(
-        source, fields=tuple([field for field in source.fields if field[0] != FUNCTION])
-    )
-    plain_graph, _ = rebuild_graph(
-        replace(graph, source=import_opsets(plain, {_BODIES: 1})), _hide_bodies
-    )
+    fields = tuple([field for field in source.fields if field[0] != FUNCTION])
+    plain = import_opsets(replace(source, fields=fields), {_BODIES: 1})
+    plain_graph, _ = rebuild_graph(replace(graph, source=plain), _hide_bodies)
     try:
-        converted = decode_model(
-            MemoryFile(convert_version(encode_without_data(declare_weights(plain_graph)), version))
-        )
+        data = encode_without_data(declare_weights(plain_graph))
+        converted = decode_model(MemoryFile(convert_version(data, version)))
     except InputError as error:
         message = f"ONNX's converter to version {version}: {error.faults[0].message}"
         raise RefusedError(Fault(message, hint=_EXPORT.format(version))) from None
     rewrite = _restore(graph, converted, version)
     refusal = find_refusal(rewrite.graph)
     if refusal and not find_refusal(graph):
-        raise RefusedError(
-            Fault(
-                f"after its conversion ONNX's checker refuses it: {refusal}",
-                hint=_EXPORT.format(version),
-            )
-        )
+        message = f"after its conversion ONNX's checker refuses it: {refusal}"
+        raise RefusedError(Fault(message, hint=_EXPORT.format(version)))
     return rewrite
 
 
@@ -99,34 +90,29 @@ class OnnxOperatorSets(OperatorSets):
 def _find_unconverted(graph: Graph, version: int) -> Iterator[Fault]:
     """Yield operators in bodies and functions whose meaning or inputs change up to a version."""
     old = get_source(graph).opsets.get("", version)
-    inner = [
-        (
-            "operators with bodies",
-            old,
-            [Graph(tuple([node for node in graph.nodes if node.subgraphs]), ())],
-        )
-    ]
-    inner.append(("a body", old, list(iter_graphs(graph))[1:]))
+    owners = [node for node in graph.nodes if node.subgraphs]
+    in_bodies = [*iter_nodes(graph)][len(graph.nodes) :]
+    inner = [("operators with bodies", old, owners), ("a body", old, in_bodies)]
     for key, stored in list_functions(graph).items():
-        own = old if stored.function is None else stored.function.opsets.get("", old)
-        inner.append(
-            (f"function {name_function(key)}", own, list(iter_graphs(Graph(stored.nodes, ()))))
-        )
-    for where, own, graphs in inner:
-        for node in [
-            node for each in graphs for node in each.nodes if _changes(node, own, version)
-        ]:
-            message = f"{node.op} in {where} changed after operator set {own}, and ONNX's converter does not go there"
-            yield Fault(message, node=node.name, hint=_EXPORT.format(version))
+        if stored.function is not None:
+            own = stored.function.opsets.get("", old)
+            nodes = [*iter_nodes(stored.function.graph)]
+            inner.append((f"function {name_function(key)}", own, nodes))
+    for where, own, nodes in inner:
+        for node in nodes:
+            if _changes(node, own, version):
+                change = f"changed after operator set {own}"
+                message = f"{node.op} in {where} {change}, and ONNX's converter does not go there"
+                yield Fault(message, node=node.name, hint=_EXPORT.format(version))
 
 
 def _changes(node: Node, old: int, new: int) -> bool:
     if not node.op or node.details.domain:
         return False
+    if find_meaning(node.op, old)[0] != find_meaning(node.op, new)[0]:
+        return True
     changes = (MOVED.get(node.op, (0,))[0], DEPRECATED.get(node.op, 0))
-    return find_meaning(node.op, old)[0] != find_meaning(node.op, new)[0] or any(
-        old < first <= new for first in changes
-    )
+    return any(old < first <= new for first in changes)
 
 
 def _hide_bodies(node: Node) -> Node:

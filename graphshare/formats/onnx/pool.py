@@ -15,18 +15,18 @@ from functools import cache, partial
 import msgspec
 from msgspec.structs import replace
 
-from graphshare.errors import BUG, Fault, GraphshareError, RefusedError, SelfCheckError
+from graphshare.errors import BUG, Fault, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.byte_source import ByteSource, hash_pieces
 from graphshare.files.leftovers import list_temporaries, remove_leftovers
 from graphshare.files.open_source import open_source, reopen_source
-from graphshare.files.paths import base_name, find_identity, join, list_names
+from graphshare.files.paths import base_name, find_identity
 from graphshare.files.staged_file import StagedFile
 from graphshare.formats.facets import Content, ModelPooling, StagedModel
 from graphshare.formats.model_names import PARAMETER_ENDINGS
 from graphshare.formats.onnx.accounts import check_kept
 from graphshare.formats.onnx.compose import add_metadata
-from graphshare.formats.onnx.decode import decode_model, read_model
+from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import (
     RecordData,
     list_initializers,
@@ -34,6 +34,7 @@ from graphshare.formats.onnx.external import (
     refuse_missing_data,
 )
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
+from graphshare.formats.onnx.pool_ranges import list_arrays, list_orphans
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.read_back import check_written
 from graphshare.formats.onnx.staging import LARGEST
@@ -53,7 +54,7 @@ from graphshare.formats.onnx.tensors import data_size, read_elements
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
-from graphshare.formats.params.format import WriteOptions, choose_format, read_index
+from graphshare.formats.params.format import WriteOptions, choose_format
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import task
@@ -90,9 +91,9 @@ class PoolMember:
         self.graph, self.target = graph, target
         self.file = parameters or ParameterFile("", 0, "onnx", (), named=True)
         weights = list(list_weights(graph, parameters))
-        self.pooled = (
-            [] if embeds else [weight for weight in weights if weight.record.dense_size >= LEAST]
-        )
+        self.pooled: list[WeightArray] = []
+        if not embeds:
+            self.pooled = [weight for weight in weights if weight.record.dense_size >= LEAST]
         pooled = set(self.pooled)
         self.embedded = [weight for weight in weights if weight not in pooled and weight.place.path]
         self.contents: dict[WeightArray, Content] = {}
@@ -100,7 +101,8 @@ class PoolMember:
     def embed(self, weight: WeightArray) -> None:
         """Keep an array in the model."""
         del self.contents[weight]
-        self.embedded += [weight] if weight.place.path else []
+        if weight.place.path:
+            self.embedded.append(weight)
 
     @property
     def kept(self) -> int:
@@ -177,10 +179,13 @@ class WeightPool:
             for weight, content in member.contents.items()
         ]
         sources: dict[Content, tuple[PoolMember, WeightArray]] = {}
+        is_closed = self.is_indexed and self.old is not None
         for content, member, weight in arrays:
-            if content not in self.places and self.is_indexed and self.old is not None:
+            if content in self.places:
+                continue
+            if is_closed:
                 member.embed(weight)
-            elif content not in self.places:
+            else:
                 sources.setdefault(content, (member, weight))
         if self.old is not None and not self.is_indexed:
             self._find_left([content for content, _, _ in arrays], sources, self.old.size)
@@ -203,11 +208,9 @@ class WeightPool:
         ]
         for content, start in places:
             end = start + content.size
-            if (
-                content in sources
-                and end <= size
-                and _hash_range(self.path, start, end) == content.digest
-            ):
+            if content not in sources or end > size:
+                continue
+            if _hash_range(self.path, start, end) == content.digest:
                 self.places[content] = start
                 del sources[content]
         if sources and size and not (self.used or self.places):
@@ -299,8 +302,10 @@ def hash_members(members: Sequence[PoolMember]) -> None:
     """Hash every array that may go into a pool. Raises InputError for one that cannot be read."""
 
     def hash_one(job: tuple[PoolMember, WeightArray]) -> Content:
-        with ArrayReader(job[0].file) as reader:
-            return Content(hash_pieces(reader.chunks(job[1].record)), job[1].record.dense_size)
+        member, weight = job
+        with ArrayReader(member.file) as reader:
+            digest = hash_pieces(reader.chunks(weight.record))
+        return Content(digest, weight.record.dense_size)
 
     arrays = [
         (_find_source(member, weight), member, weight)
@@ -309,13 +314,12 @@ def hash_members(members: Sequence[PoolMember]) -> None:
     ]
     # A range shared by many arrays is read once
     jobs = {source: (member, weight) for source, member, weight in arrays}
+    total = sum(weight.record.dense_size for _, weight in jobs.values())
     # hashlib releases the GIL, so threads hash on all processors.
     threads = ThreadPoolExecutor(os.cpu_count())
     try:
         contents: dict[object, Content] = {}
-        with task(
-            "reading", sum(weight.record.dense_size for _, weight in jobs.values()), "B"
-        ) as advance:
+        with task("reading", total, "B") as advance:
             for source, content in zip(jobs, threads.map(hash_one, jobs.values()), strict=True):
                 contents[source] = content
                 advance(content.size)
@@ -341,16 +345,6 @@ def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
     )
 
 
-def _list_arrays(path: str) -> list[tuple[int, int]]:
-    """Return offset and size in bytes of each array that a model can point to."""
-    plain = [
-        r for r in read_index(path).records if r.data_offset is not None and r.storage == "default"
-    ]
-    return [
-        (r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)
-    ]
-
-
 def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> WeightPool:
     """Return the pool at ``path`` with its arrays, found by its index or by the models beside it.
 
@@ -359,10 +353,11 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         RefusedError: it is a link, or is missing in a format that is not written.
     """
     suffix = os.path.splitext(location)[1].lower()
+    is_indexed = suffix in PARAMETER_ENDINGS
     # A killed run may leave a hard link of the file
     remove_leftovers(path, list_temporaries(os.path.dirname(path)))
     if not os.path.lexists(path):
-        if suffix in PARAMETER_ENDINGS and suffix != _WRITTEN:
+        if is_indexed and suffix != _WRITTEN:
             hint = (
                 f"models can point into an existing one; a new one is "
                 f"{location.removesuffix(suffix)}{_WRITTEN}, or .data"
@@ -374,54 +369,24 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
                     hint=hint,
                 )
             )
-        return WeightPool(path, location, is_indexed=suffix in PARAMETER_ENDINGS)
+        return WeightPool(path, location, is_indexed=is_indexed)
     if os.path.isfile(path) and os.stat(path).st_nlink > 1:
         hint = "name another file with `data`"
         raise RefusedError(
             Fault("is a link, which ONNX does not allow for weights", where=path, hint=hint)
         )
-    ranges = (
-        _list_arrays(path)
-        if suffix in PARAMETER_ENDINGS
-        else [(start, end - start) for start, end in list_ranges(path)]
-    )
+    ranges = list_arrays(path, is_indexed=is_indexed)
     sizes = {content.size for member in members for content in member.contents.values()}
     with open_source(path) as source:
         old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
-        pool = WeightPool(path, location, is_indexed=suffix in PARAMETER_ENDINGS, old=old)
+        pool = WeightPool(path, location, is_indexed=is_indexed, old=old)
         pool.used = max((start + size for start, size in ranges), default=0)
         for start, size in ranges:
-            if size in sizes and start + size <= source.size:
-                pool.places.setdefault(
-                    Content(hash_pieces(_read_range(source, start, start + size)), size), start
-                )
+            end = start + size
+            if size in sizes and end <= source.size:
+                digest = hash_pieces(_read_range(source, start, end))
+                pool.places.setdefault(Content(digest, size), start)
     return pool
-
-
-def list_ranges(path: str) -> list[tuple[int, int]]:
-    """Return the sorted ranges of a file of weights that models beside it point into.
-
-    Raises InputError for a model that the system refuses to read.
-    """
-    folder, identity = os.path.dirname(path) or ".", find_identity(path)
-    ranges: set[tuple[int, int]] = set()
-    for name in list_names(folder):
-        if name.endswith(".onnx"):
-            try:
-                places = [place for _, _, place in list_outside(read_model(join(folder, name)))]
-            except GraphshareError as error:
-                cause = error.__cause__
-                if isinstance(cause, OSError) and not isinstance(
-                    cause, (FileNotFoundError, IsADirectoryError)
-                ):
-                    raise
-                continue  # it cannot be read anyway
-            ranges.update(
-                (place.start, place.end)
-                for place in places
-                if find_identity(place.path) == identity
-            )
-    return sorted(ranges)
 
 
 def _read_staged(member: PoolMember, pool: WeightPool | None, location: str) -> tuple[bytes, str]:
@@ -435,7 +400,8 @@ def stage_models(
     models: Sequence[tuple[Graph, ParameterFile | None, str]], path: str, stage: OutputTransaction
 ) -> tuple[list[StagedModel], int]:
     """Write models and the file of their weights; see :meth:`graphshare.formats.facets.ModelPooling.stage`."""
-    members, pool, written = [PoolMember(*model, embeds=not path) for model in models], None, ""
+    members = [PoolMember(*model, embeds=not path) for model in models]
+    pool, written = None, ""
     if path:
         hash_members(members)
         pool = open_pool(path, base_name(path), members)
@@ -489,16 +455,12 @@ def _encode(
     fields = [field for field in get_source(graph).fields if not _read_digests(*field)[0]]
     source = replace(get_source(graph), fields=tuple(fields))
     if pool is not None and member.contents:
-        ranges = sorted(
-            {
-                (*pool.locate(content, "")[1:], content.digest)
-                for content in member.contents.values()
-            }
-        )
-        source = add_metadata(
-            source,
-            {_KEY + pool.location: "".join(f"{s} {e} {digest}\n" for s, e, digest in ranges)},
-        )
+        ranges: set[tuple[int, int, str]] = set()
+        for content in member.contents.values():
+            _, start, end = pool.locate(content, "")
+            ranges.add((start, end, content.digest))
+        lines = "".join(f"{start} {end} {digest}\n" for start, end, digest in sorted(ranges))
+        source = add_metadata(source, {_KEY + pool.location: lines})
     graph = replace(graph, source=source)
 
     def encode(node: Node, name: str) -> Message | None:
@@ -567,9 +529,10 @@ def _is_placed(
     """Whether a written tensor has its source's form, and its data at ``place``, if that is given."""
     if new is None or (new.shape, new.code) != (old.shape, old.code):
         return False
-    return (dict(new.external).get("location"), new.start, new.end) == (
-        place or (None, new.start, new.end)
-    )
+    location = dict(new.external).get("location")
+    if place is None:
+        return location is None
+    return (location, new.start, new.end) == place
 
 
 def _read_written(
@@ -577,11 +540,9 @@ def _read_written(
 ) -> Iterator[bytes]:
     if place is not None and pool is not None:
         return _read_range(pool, *place[1:])
-    return (
-        iter(())
-        if stored.tensor is None or stored.place is None
-        else read_elements(stored.tensor, stored.place)
-    )
+    if stored.tensor is None or stored.place is None:
+        return iter(())
+    return read_elements(stored.tensor, stored.place)
 
 
 def _compare(
@@ -592,56 +553,36 @@ def _compare(
     data: ByteSource | None,
 ) -> None:
     """Compare the places and bytes of written arrays with their sources. Raises SelfCheckError."""
-    faults, compared, nodes = [], set(), set(member.graph.nodes)
+    faults: list[Fault] = []
+    compared: set[object] = set()
+    nodes = set(member.graph.nodes)
     with open_source(path) as source:
         read = {
             node.name: find_stored(node.details)
             for node in decode_model(OnnxFile(source, is_own=True)).nodes
         }
-        for weight in [
-            *member.contents,
-            *(weight for weight in member.embedded if weight.key in nodes),
-        ]:
+        embedded = [weight for weight in member.embedded if weight.key in nodes]
+        for weight in [*member.contents, *embedded]:
             stored, content = read.get(weight.name, Stored()), member.contents.get(weight)
             place = None if pool is None or content is None else pool.locate(content, pool.location)
             if weight.key in nodes and not _is_placed(stored.place, weight.place, place):
-                faults.append(
-                    Fault(
-                        "does not read back as it was written",
-                        where=member.target,
-                        node=weight.name,
-                        hint=BUG,
-                    )
-                )
-                continue
-            pair = weight if place is None else (_find_source(member, weight), place)
-            if pair not in compared and not have_equal_bytes(
-                reader.chunks(weight.record), _read_written(stored, place, data)
-            ):
-                message = (
-                    f"differs from its source in {member.target if place is None else place[0]}"
-                )
+                message = "does not read back as it was written"
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
+                continue
+            pair: object = weight
+            written_to = member.target
+            if place is not None:
+                pair = (_find_source(member, weight), place)
+                written_to = place[0]
+            if pair in compared:
+                continue
             compared.add(pair)
+            written = _read_written(stored, place, data)
+            if not have_equal_bytes(reader.chunks(weight.record), written):
+                message = f"differs from its source in {written_to}"
+                faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
     if faults:
         raise SelfCheckError(faults[:20])
-
-
-def list_orphans(path: str) -> int:
-    """Count the bytes of a raw file of weights that no model beside it uses; 0 if unknown."""
-    end, orphans = 0, 0
-    if path.lower().endswith(PARAMETER_ENDINGS):
-        return 0
-    try:
-        ranges = list_ranges(path)
-        size = os.stat(path).st_size
-    except (GraphshareError, OSError):  # a file is gone or unreadable
-        return 0
-    for start, stop in [*ranges, (size, size)]:
-        gap = max(0, start - end)
-        orphans += 0 if gap < start & -start and start < size else gap  # a smaller gap is padding
-        end = max(end, stop)
-    return orphans
 
 
 class OnnxPooling(ModelPooling):

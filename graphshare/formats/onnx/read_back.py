@@ -13,7 +13,7 @@ from operator import itemgetter
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source
-from graphshare.formats.onnx.accounts import list_slots
+from graphshare.formats.onnx.accounts import list_value_slots
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, SPARSE_TENSOR, TENSOR
 from graphshare.formats.onnx.decode import ModelFields, decode_model, scan_model
 from graphshare.formats.onnx.graph_fields import (
@@ -30,7 +30,6 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.graph_names import GraphNames
-from graphshare.formats.onnx.messages import rename_annotation
 from graphshare.formats.onnx.node_fields import NodeReader
 from graphshare.formats.onnx.protobuf import WireError, scan
 from graphshare.formats.onnx.stored import (
@@ -57,9 +56,11 @@ from graphshare.formats.onnx.tensors import (
 )
 from graphshare.formats.read_back import refuse_differences
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
-from graphshare.ir.walk import list_output_names, own_inputs
+from graphshare.ir.walk import list_output_names, list_value_places, own_inputs
 
 _ATTRIBUTE = 5
+_COMPARED_FIELDS = frozenset((*range(3), TENSOR_NAME, *DATA_FIELDS))
+"""Fields of a TensorProto that are compared by other means: shape, dtype, name and data."""
 _Facts = tuple[object, ...]
 
 
@@ -91,15 +92,11 @@ def _find_differences(
     read = decode_model(file)
     if file.disorder is not None:  # a file of ours must be sorted
         yield file.disorder
-    ours, theirs = (
-        {node.name: _describe_variable(node) for node in g.nodes if not node.op}
-        for g in (graph, read)
-    )
+    ours, theirs = _describe_variables(graph), _describe_variables(read)
     for name in dict.fromkeys((*ours, *theirs)):
-        if ours.get(name) != theirs.get(name) and name not in changed:
-            yield Fault(
-                f"variable reads back as {theirs.get(name)}, expected {ours.get(name)}", node=name
-            )
+        expected, actual = ours.get(name), theirs.get(name)
+        if actual != expected and name not in changed:
+            yield Fault(f"variable reads back as {actual}, expected {expected}", node=name)
     yield from _compare_graphs(GraphNames(graph), GraphNames(read))
     if not _are_fields_equal(get_source(graph).fields, get_source(read).fields):
         yield Fault("the fields of the model read back as others")
@@ -113,15 +110,14 @@ def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
         facts, actual = _describe(node, names), _describe(twin, others)
         if facts != actual:
             yield Fault(f"reads back as {actual}, expected {facts}", node=node.name)
-        for body, other in (
-            zip(names.list_bodies(node), others.list_bodies(twin), strict=False)
-            if node.subgraphs
-            else ()
-        ):
-            yield from _compare_graphs(body, other)
-    heads = [[each.find(entry) for entry in each.graph.heads] for each in (names, others)]
-    if heads[0] != heads[1]:
-        yield Fault(f"the outputs read back as {heads[1]}, expected {heads[0]}")
+        if node.subgraphs:
+            bodies = zip(names.list_bodies(node), others.list_bodies(twin), strict=False)
+            for body, other in bodies:
+                yield from _compare_graphs(body, other)
+    heads = [*map(names.find, names.graph.heads)]
+    written_heads = [*map(others.find, others.graph.heads)]
+    if heads != written_heads:
+        yield Fault(f"the outputs read back as {written_heads}, expected {heads}")
     yield from _compare_contents(_list_contents(names), _list_contents(others))
     if not _are_fields_equal(get_source(names.graph).rest, get_source(others.graph).rest):
         yield Fault("the fields of a graph read back as others")
@@ -132,10 +128,12 @@ _Contents = dict[tuple[int, str], list[bytes]]
 
 
 def _compare_contents(stated: _Contents, read: _Contents) -> Iterator[Fault]:
-    for number, name in dict.fromkeys((*stated, *read)):
+    for key in dict.fromkeys((*stated, *read)):
+        number, name = key
+        written = read.get(key, [])
         # A written output may have an inferred type that no file states; an input, only its name.
-        written = read.get((number, name), [])
-        expected = stated.get((number, name), written if number in (OUTPUT, INPUT) else [])
+        is_declared = number in (OUTPUT, INPUT)
+        expected = stated.get(key, written if is_declared else [])
         # A Constant of a body that moved to the main graph
         is_moved = number == NODE and not (expected and written)
         if sorted(expected) != sorted(written) and not is_moved:
@@ -147,32 +145,28 @@ def _compare_contents(stated: _Contents, read: _Contents) -> Iterator[Fault]:
 
 def _list_contents(names: GraphNames) -> _Contents:
     contents: _Contents = {}
-    heads = Counter([(head.node, head.index) for head in names.graph.heads])
+
+    def add(number: int, message: NamedMessage, name: str) -> None:
+        if number == ANNOTATION:
+            content = b"".join(names.encode_annotation(message, name).pieces())
+        else:
+            content = _read_rest(message)
+        contents.setdefault((number, name), []).append(content)
+
+    heads = Counter(list_value_places(names.graph.heads))
     for node in (*names.captured, *names.nodes):
         stored, outputs = find_stored(node.details), names.list_outputs(node)
         for number, index, message in _place_messages(node, heads):
-            content = (
-                _read_annotation(message, outputs[index], names)
-                if number == ANNOTATION
-                else _read_rest(message)
-            )
-            contents.setdefault((number, outputs[index]), []).append(content)
+            add(number, message, outputs[index])
         if stored.tensor is not None:
-            contents[INITIALIZER, outputs[0]] = [
-                _read_tensor_rest(stored.tensor, is_sparse=stored.is_sparse)
-            ]
+            rest = _read_tensor_rest(stored.tensor, is_sparse=stored.is_sparse)
+            contents[INITIALIZER, outputs[0]] = [rest]
         if stored.node is not None:
-            contents[NODE, outputs[0] if outputs else node.details.label] = [
-                _read_node_rest(stored.node, has_data=not node.op)
-            ]
-    for number, message, name in names.list_orphans():
-        if name is not None:
-            content = (
-                _read_annotation(message, name, names)
-                if number == ANNOTATION
-                else _read_rest(message)
-            )
-            contents.setdefault((number, name), []).append(content)
+            name = outputs[0] if outputs else node.details.label
+            contents[NODE, name] = [_read_node_rest(stored.node, has_data=not node.op)]
+    for number, message, new_name in names.list_orphans():
+        if new_name is not None:
+            add(number, message, new_name)
     return contents
 
 
@@ -184,16 +178,18 @@ def _place_messages(
     A former output's type goes to value_info; a new output takes its type from value_info.
     """
     stored = find_stored(node.details)
-    for (number, index, position), message in list_slots(stored):
+    values = stored.values
+    if stored.input is not None:
+        yield INPUT, 0, stored.input
+    for (number, index, position), message in list_value_slots(values):
         count = heads[node, index]
-        if number == OUTPUT and message not in list_results(stored.values, index, count):
-            if position or count or index in stored.values.infos or not node.op:
+        if number == OUTPUT and message not in list_results(values, index, count):
+            if position or count or index in values.infos or not node.op:
                 continue
             number = VALUE_INFO
-        elif number == VALUE_INFO and not position and count and index not in stored.values.results:
+        elif number == VALUE_INFO and not position and count and index not in values.results:
             number = OUTPUT
-        if isinstance(message, NamedMessage) and number not in (INITIALIZER, SPARSE):
-            yield number, index, message
+        yield number, index, message
 
 
 def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> bool:
@@ -209,32 +205,30 @@ def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> b
             return False
         lists = scan_graph(file, *model.graph)
         values = _match_variables(file, lists, graph, changed)
-        if (
-            values is None
-            or not _match_operators(file, lists, graph, values)
-            or not _match_values(lists, graph)
-        ):
+        if values is None:
+            return False
+        if not _match_operators(file, lists, graph, values):
+            return False
+        if not _match_values(lists, graph):
             return False
         if not _match_fields(model, lists, get_source(graph)):
             return False
     except (WireError, InputError):
         return False
     names = list(filter(None, chain.from_iterable(values.values())))
-    defined, heads = set(names), [message.name for message in lists.named[OUTPUT]]
-    is_whole = (
-        len(values) == len(graph.nodes) and len(defined) == len(names) and defined.issuperset(heads)
-    )
-    return is_whole and heads == [_value(entry) for entry in graph.heads]
+    defined = set(names)
+    if len(values) != len(graph.nodes) or len(defined) != len(names):
+        return False
+    heads = [message.name for message in lists.named[OUTPUT]]
+    return defined.issuperset(heads) and heads == [_value(entry) for entry in graph.heads]
 
 
 def _match_fields(model: ModelFields, lists: Lists, source: OnnxSource) -> bool:
     """Whether a file has the fields of its source that belong to no node, and no orphans."""
-    has_orphans = bool(source.orphans or lists.named[ANNOTATION])
-    return (
-        not has_orphans
-        and _are_fields_equal(source.fields, model.fields)
-        and _are_fields_equal(source.rest, lists.rest)
-    )
+    if source.orphans or lists.named[ANNOTATION]:
+        return False
+    has_model_fields = _are_fields_equal(source.fields, model.fields)
+    return has_model_fields and _are_fields_equal(source.rest, lists.rest)
 
 
 def _match_variables(
@@ -248,16 +242,13 @@ def _match_variables(
         return None
     for name, node in variables.items():
         tensor, declared, stored = tensors.get(name), inputs.get(name), find_stored(node.details)
-        place = (
-            None
-            if tensor is None
-            else tensor.place or locate_tensor(file, tensor.start, tensor.end)
-        )
-        if name not in changed and _describe_place(
-            place, holds_value=tensor is not None
-        ) != _describe_variable(node):
-            return None
-        if tensor is not None and not _is_tensor_kept(stored.tensor, tensor):
+        place = None
+        if tensor is not None:
+            if not _is_tensor_kept(stored.tensor, tensor):
+                return None
+            place = tensor.place or locate_tensor(file, tensor.start, tensor.end)
+        facts = _describe_place(place, holds_value=tensor is not None)
+        if facts != _describe_variable(node) and name not in changed:
             return None
         if declared is not None and _read_rest(declared) != _read_rest(stored.input):
             return None
@@ -292,19 +283,15 @@ def _match_operators(
     ):
         op, domain, _, stated, key, _ = kind
         details, span = node.details, node.details.stored.node
-        if (op, domain, outputs, label) != (
-            node.op,
-            details.domain,
-            details.outputs,
-            details.label,
-        ) or node.subgraphs:
+        expected = (node.op, details.domain, details.outputs, details.label)
+        if (op, domain, outputs, label) != expected or node.subgraphs:
             return False
-        is_named = key and isinstance(span, NamesSpan)
-        if (
-            (span.rest != key)
-            if is_named
-            else _read_node_rest(span) != _read_node_rest(Span(file, field[3], field[4]))
-        ):
+        if key and isinstance(span, NamesSpan):
+            has_rest = span.rest == key
+        else:
+            rest = _read_node_rest(Span(file, field[3], field[4]))
+            has_rest = _read_node_rest(span) == rest
+        if not has_rest:
             return False
         # Equal bytes have equal attributes: read only those that are not from the source.
         if (node.attrs or stated) and attributes.get(id(details.stored)) is not node.attrs:
@@ -329,7 +316,7 @@ def _name_inputs(node: Node, values: Mapping[Node, tuple[str, ...]]) -> tuple[st
 
 
 def _match_values(lists: Lists, graph: Graph) -> bool:
-    heads = Counter([(head.node, head.index) for head in graph.heads])
+    heads = Counter(list_value_places(graph.heads))
     ends = {node for node, _ in heads}
     names: dict[int, list[str]] = {VALUE_INFO: [], OUTPUT: [], INPUT: []}
     messages: dict[int, list[NamedMessage]] = {VALUE_INFO: [], OUTPUT: [], INPUT: []}
@@ -359,16 +346,13 @@ def _match_values(lists: Lists, graph: Graph) -> bool:
 def _are_messages_equal(
     names: Sequence[str], expected: Sequence[NamedMessage], actual: Sequence[NamedMessage]
 ) -> bool:
-    rests, written, written_names = (
-        _read_rests(expected),
-        _read_rests(actual),
-        [message.name for message in actual],
-    )
+    rests, written = _read_rests(expected), _read_rests(actual)
+    written_names = [message.name for message in actual]
     if names == written_names and rests == written:
         return True
-    return sorted(zip(names, rests, strict=True)) == sorted(
-        zip(written_names, written, strict=True)
-    )
+    pairs = zip(names, rests, strict=True)
+    written_pairs = zip(written_names, written, strict=True)
+    return sorted(pairs) == sorted(written_pairs)
 
 
 def _read_rests(messages: Iterable[NamedMessage]) -> list[bytes]:
@@ -386,32 +370,25 @@ def _read_rest(message: NamedMessage | None) -> bytes:
 
 def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
     """Return a TensorProto or SparseTensorProto without its name, shape, dtype, data and location."""
-    data, parts = tensor.file.data, list[tuple[int, bytes]]()
+    data = tensor.file.data
     if is_sparse:  # the name is in its values
-        fields = list(scan(data, tensor.start, tensor.end))
-        values = [
-            _read_tensor_rest(Span(tensor.file, field[3], field[4]))
-            for field in fields
-            if field[0] == 1
-        ]
-        return b"".join(
-            [*values, *(data[field[2] : field[4]] for field in fields if field[0] != 1)]
-        )
+        values: list[bytes] = []
+        others: list[bytes] = []
+        for number, _, begin, start, end in scan(data, tensor.start, tensor.end):
+            if number == 1:
+                values.append(_read_tensor_rest(Span(tensor.file, start, end)))
+            else:
+                others.append(data[begin:end])
+        return b"".join(values + others)
+    parts: list[tuple[int, bytes]] = []
     for number, _, begin, start, end in scan(data, tensor.start, tensor.end):
+        if number in _COMPARED_FIELDS:
+            continue
         is_note = number == TENSOR_METADATA and has_own_key(data, start, end)
-        if number > 2 and number not in DATA_FIELDS and number != TENSOR_NAME and not is_note:
+        if not is_note:
             parts.append((number, data[begin:end]))
     # Tensors with moved data are written with their fields in order of number.
     return b"".join([part for _, part in sorted(parts, key=itemgetter(0))])
-
-
-def _read_annotation(annotation: NamedMessage, name: str, names: GraphNames) -> bytes:
-    prefix = name.removesuffix(annotation.name) if name.endswith(annotation.name) else ""
-    return b"".join(
-        rename_annotation(
-            annotation, name, lambda old: names.find_new_name(annotation.file, old, prefix)
-        ).pieces()
-    )
 
 
 def _read_node_rest(node: Span, *, has_data: bool = False) -> bytes:
@@ -430,11 +407,11 @@ def _read_node_rest(node: Span, *, has_data: bool = False) -> bytes:
 def _are_fields_equal(
     expected: Iterable[tuple[int, Span]], actual: Iterable[tuple[int, Span]]
 ) -> bool:
-    texts = [
-        [(n, span.read()) for n, span in sorted(fields, key=itemgetter(0))]
-        for fields in (expected, actual)
-    ]
-    return texts[0] == texts[1]
+    return _read_fields(expected) == _read_fields(actual)
+
+
+def _read_fields(fields: Iterable[tuple[int, Span]]) -> list[tuple[int, bytes]]:
+    return [(number, span.read()) for number, span in sorted(fields, key=itemgetter(0))]
 
 
 def _refuse_body(start: int, end: int) -> Graph:
@@ -451,10 +428,8 @@ def _value(entry: Entry) -> str:
 
 def _describe(node: Node, names: GraphNames) -> _Facts:
     details = node.details
-    inputs, outputs = (
-        tuple([names.find(entry) for entry in own_inputs(node)]),
-        names.list_outputs(node),
-    )
+    inputs = tuple(map(names.find, own_inputs(node)))
+    outputs = names.list_outputs(node)
     texts = tuple(node.attrs.items())
     return (
         node.op,
@@ -468,6 +443,10 @@ def _describe(node: Node, names: GraphNames) -> _Facts:
     )
 
 
+def _describe_variables(graph: Graph) -> dict[str, _Facts]:
+    return {node.name: _describe_variable(node) for node in graph.variables()}
+
+
 def _describe_variable(node: Node) -> _Facts:
     return _describe_place(
         find_stored(node.details).place, holds_value=bool(node.details.holds_value)
@@ -475,11 +454,9 @@ def _describe_variable(node: Node) -> _Facts:
 
 
 def _describe_place(place: TensorPlace | None, *, holds_value: bool) -> _Facts:
-    if not holds_value or place is None:
-        return "initializer" if holds_value else "input", (), 0, 0
-    return (
-        "initializer",
-        place.shape,
-        place.code,
-        place.end - place.start if place.pieces else data_size(place),
-    )
+    if not holds_value:
+        return "input", (), 0, 0
+    if place is None:
+        return "initializer", (), 0, 0
+    size = place.end - place.start if place.pieces else data_size(place)
+    return "initializer", place.shape, place.code, size

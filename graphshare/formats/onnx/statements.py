@@ -6,8 +6,9 @@ When models are joined, functions of one name and different bodies are renamed, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
+from operator import is_
 
 from msgspec.structs import replace
 
@@ -16,7 +17,7 @@ from graphshare.formats.onnx.compose import set_opsets
 from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
 from graphshare.formats.onnx.messages import keep_field, keep_message, rewrite_message
 from graphshare.formats.onnx.node_fields import name_domain
-from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan, text_at
+from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan
 from graphshare.formats.onnx.stored import (
     FUNCTION,
     NamedMessage,
@@ -32,7 +33,7 @@ from graphshare.formats.onnx.tensors import is_weight
 from graphshare.formats.onnx.types import read_any_type
 from graphshare.formats.onnx.values import format_sparse
 from graphshare.ir.compare import Change, compare_structure
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_NAMES, dtype_name
 from graphshare.ir.rebuild import rebuild_graph
 from graphshare.ir.walk import Body, list_operands, list_output_names
@@ -73,11 +74,11 @@ def _compare_opsets(
     for domain in {**left, **right}:
         old, new = left.get(domain), right.get(domain)
         if old != new and (domains is None or domain in domains):
-            yield Change(
-                what,
-                domain or "ai.onnx",
-                *(None if version is None else str(version) for version in (old, new)),
-            )
+            yield Change(what, domain or "ai.onnx", _as_text(old), _as_text(new))
+
+
+def _as_text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 class StoredFunction:
@@ -86,21 +87,17 @@ class StoredFunction:
     def __init__(self, field: Span, span: Span) -> None:
         self.field, self.span = field, span
         self.fault = ""
-        self._function: Function | None = None
-        self._is_read = False
 
-    @property
+    @cached_property
     def function(self) -> Function | None:
         """None if the function is damaged."""
-        if not self._is_read:
-            self._is_read = True
-            try:
-                self._function = read_function(self.span)
-            except (InputError, WireError) as error:
-                self.fault = (
-                    error.faults[0].message if isinstance(error, InputError) else str(error)
-                )
-        return self._function
+        try:
+            return read_function(self.span)
+        except InputError as error:
+            self.fault = error.faults[0].message
+        except WireError as error:
+            self.fault = str(error)
+        return None
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -109,11 +106,9 @@ class StoredFunction:
 
     def describe(self) -> str:
         """Return the number of its nodes in words, or its bytes if it is damaged."""
-        return (
-            f"{self.span.size:,} bytes"
-            if self.function is None
-            else format_count(_count_operators(self.function), "node")
-        )
+        if self.function is None:
+            return f"{self.span.size:,} bytes"
+        return format_count(_count_operators(self.function), "node")
 
 
 Functions = dict[FunctionKey, StoredFunction]
@@ -129,19 +124,11 @@ def read_functions(graph: Graph) -> Iterator[tuple[FunctionKey, StoredFunction]]
     for number, field in get_source(graph).fields:
         if number == FUNCTION:
             _, span = field.open_field()
-            data = span.file.data
-            texts = {1: "", 10: "", 13: ""}
             try:
-                texts.update(
-                    {
-                        part[0]: text_at(data, part)
-                        for part in scan(data, span.start, span.end)
-                        if part[0] in texts
-                    }
-                )
+                domain, name, overload = span.read_texts(10, 1, 13)
             except WireError:
-                texts[1] = texts[1] or "(damaged)"
-            yield (name_domain(texts[10]), texts[1], texts[13]), StoredFunction(field, span)
+                domain, name, overload = "", "(damaged)", ""
+            yield (name_domain(domain), name, overload), StoredFunction(field, span)
 
 
 def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> dict[str, Node]:
@@ -150,37 +137,43 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
     A function sees only its inputs, so its weights stay in it, and all calls share them.
     """
     functions = list_functions(graph)
-    called = functions.keys() if nodes is None or not functions else list_uses(nodes, functions)[1]
+    if nodes is not None and functions:
+        _, called = list_uses(nodes, functions)
+        functions = {key: stored for key, stored in functions.items() if key in called}
     weights: dict[str, Node] = {}
     taken = TakenNames()
     for key, stored in functions.items():
-        pending = [stored.function.graph] if key in called and stored.function is not None else []
-        for body in pending:
+        if stored.function is None:
+            continue
+        bodies = [stored.function.graph]
+        for body in bodies:
             for node in body.nodes:
-                place = find_stored(node.details).place
-                if node.details.holds_value and (
-                    place is None or is_weight(place.shape, place.code)
-                ):
+                if _is_weight(node):
                     name = f"{name_function(key)}/{node.name}"
                     weights[taken.take(name)] = node
-                pending.extend(node.subgraphs)
+                bodies.extend(node.subgraphs)
     return weights
+
+
+def _is_weight(node: Node) -> bool:
+    if not node.details.holds_value:
+        return False
+    place = find_stored(node.details).place
+    return place is None or is_weight(place.shape, place.code)
 
 
 def list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
     """Return the domains of ``nodes`` and their subgraphs, and all functions called, also indirectly."""
-    domains: set[str] = set()
-    called: set[FunctionKey] = set()
-    for key in list_calls(nodes):
-        domains.add(key[0])
-        called.add(key)
+    called = set(list_calls(nodes))
+    domains = {domain for domain, _, _ in called}
     pending = list(called)
     while pending:
         key = pending.pop()
         for functions in models:
-            inner = set(list_calls(functions[key].nodes)) - called if key in functions else set()
-            called |= inner
-            pending += inner
+            if key in functions:
+                new = set(list_calls(functions[key].nodes)) - called
+                called |= new
+                pending += new
     return domains, called
 
 
@@ -199,12 +192,11 @@ def find_calls(graph: Graph) -> Callable[[Node], Body | None]:
         stored = functions.get(key_of_call(node)) if functions else None
         if stored is None or stored.function is None:
             return None
-        body, operands = stored.function.graph, list_operands(node)
-        bound = {
-            each: entry
-            for each, entry in zip(body.variables(), operands, strict=False)
-            if entry is not None
-        }
+        body = stored.function.graph
+        bound: dict[Node, Entry] = {}
+        for variable, entry in zip(body.variables(), list_operands(node), strict=False):
+            if entry is not None:
+                bound[variable] = entry
         return Body(body, bound)
 
     return find
@@ -239,16 +231,15 @@ def _compare_functions(
         if left.span.read() != right.span.read():
             yield Change("function", name, left.describe(), f"{right.describe()} (different ones)")
         return
-    domains = (
-        {key[0] for function in (x, y) for key in list_calls(function.graph.nodes)}
-        if computed
-        else None
-    )
+    domains = None
+    if computed:
+        domains = {called[0] for called in list_calls(chain(x.graph.nodes, y.graph.nodes))}
     yield from _compare_opsets(f"function {name}, operator set", x.opsets, y.opsets, domains)
     for attribute in {**x.attributes, **y.attributes}:
         if x.attributes.get(attribute, _MISSING) != y.attributes.get(attribute, _MISSING):
-            texts = [_describe_default(each.attributes, attribute) for each in (x, y)]
-            yield Change(f"function {name}, attribute", attribute, *texts)
+            old = _describe_default(x.attributes, attribute)
+            new = _describe_default(y.attributes, attribute)
+            yield Change(f"function {name}, attribute", attribute, old, new)
     what = _find_other_body(x, y, computed)
     if what:
         yield Change("function", name, left.describe(), f"{right.describe()} ({what})")
@@ -259,80 +250,73 @@ def _describe_default(attributes: Mapping[str, object], name: str) -> str | None
 
 
 def _find_other_body(x: Function, y: Function, computed: bool) -> str:
-    counts = [
-        sum(node.details.holds_value is False for node in function.graph.nodes)
-        for function in (x, y)
-    ]
-    if counts[0] != counts[1]:
-        return f"{counts[0]} and {format_count(counts[1], 'input')}"
-    if len(x.graph.heads) != len(y.graph.heads):
-        return f"{len(x.graph.heads)} and {format_count(len(y.graph.heads), 'output')}"
-    pairing = compare_structure(x.graph.heads, y.graph.heads)
+    old_inputs, new_inputs = _count_inputs(x), _count_inputs(y)
+    if old_inputs != new_inputs:
+        return f"{old_inputs} and {format_count(new_inputs, 'input')}"
+    old_heads, new_heads = x.graph.heads, y.graph.heads
+    if len(old_heads) != len(new_heads):
+        return f"{len(old_heads)} and {format_count(len(new_heads), 'output')}"
+    pairing = compare_structure(old_heads, new_heads)
     if not pairing:
         return pairing.differences[0].describe()
-    return (
-        ""
-        if computed or _count_operators(x) == _count_operators(y)
-        else "a different number of unused nodes"
-    )
+    if not computed and _count_operators(x) != _count_operators(y):
+        return "a different number of unused nodes"
+    return ""
+
+
+def _count_inputs(function: Function) -> int:
+    return sum(node.details.holds_value is False for node in function.graph.nodes)
 
 
 def _count_operators(function: Function) -> int:
-    return sum(node.details.holds_value is not False for node in function.graph.nodes)
+    return len(function.graph.nodes) - _count_inputs(function)
 
 
 def _compare_forms(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
     """Compare dtypes and shapes of parameters with bytes as records: texts, sparse ones, rare dtypes."""
     for a, b in pairs:
-        old, new = (_describe_form(find_stored(node.details)) for node in (a, b))
+        old, new = _describe_form(find_stored(a.details)), _describe_form(find_stored(b.details))
         if old and new and old != new:
             yield Change("form of parameter", a.name, old, new)
 
 
 def _describe_form(stored: Stored) -> str:
-    if stored.tensor is None or stored.place is None:
-        return "" if stored.tensor is None else format_sparse(stored.tensor)
+    if stored.tensor is None:
+        return ""
     place = stored.place
-    return (
-        "" if place.code in DTYPE_NAMES else f"{dtype_name(place.code)} {format_shape(place.shape)}"
-    )
+    if place is None:
+        return format_sparse(stored.tensor)
+    if place.code in DTYPE_NAMES:
+        return ""
+    return f"{dtype_name(place.code)} {format_shape(place.shape)}"
 
 
 def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
     """Compare types of inputs and outputs, paired like their nodes."""
     captures = {*left.captures, *right.captures}
-    outputs, results = (
-        {(head.node, head.index): None for head in graph.heads} for graph in (left, right)
-    )
     for a, b in pairs:
-        if not a.op and not b.op and a not in captures and b not in captures:
-            yield from _compare_type(
-                "input", a.name, find_stored(a.details).input, find_stored(b.details).input
-            )
-    by_node: dict[Node, list[int]] = {}
-    for node, index in outputs:
-        by_node.setdefault(node, []).append(index)
+        if not (a.op or b.op) and captures.isdisjoint((a, b)):
+            old, new = find_stored(a.details).input, find_stored(b.details).input
+            yield from _compare_type("input", a.name, old, new)
+    outputs: dict[Node, dict[int, None]] = {}
+    for head in left.heads:
+        outputs.setdefault(head.node, {})[head.index] = None
+    others = {(head.node, head.index) for head in right.heads}
     for a, b in pairs:
-        for index in by_node.get(a, ()):
-            if (b, index) in results:
-                yield from _compare_type(
-                    "output",
-                    list_output_names(a)[index],
-                    _find_result(a, index),
-                    _find_result(b, index),
-                )
+        for index in outputs.get(a, ()):
+            if (b, index) in others:
+                name = list_output_names(a)[index]
+                old, new = _find_result(a, index), _find_result(b, index)
+                yield from _compare_type("output", name, old, new)
 
 
 def _compare_type(
     what: str, name: str, left: NamedMessage | None, right: NamedMessage | None
 ) -> Iterator[Change]:
-    old, new = (None if message is None else read_any_type(message) for message in (left, right))
+    old = None if left is None else read_any_type(left)
+    new = None if right is None else read_any_type(right)
     if old != new:
-        yield Change(
-            f"type of {what}",
-            name,
-            *(None if stated is None else str(stated) for stated in (old, new)),
-        )
+        yield Change(f"type of {what}", name, _as_text(old), _as_text(new))
 
 
 def _find_result(node: Node, index: int) -> NamedMessage | None:
@@ -363,12 +347,12 @@ def _compare_annotations(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
 
 def _read_annotation(message: NamedMessage | None) -> dict[str, str]:
     names: dict[str, str] = {}
-    if message is not None:
-        data = message.file.data
-        for field in scan(data, message.start, message.end):
-            if field[0] == 2:
-                parts = {part[0]: text_at(data, part) for part in scan(data, field[3], field[4])}
-                names[parts.get(1, "")] = parts.get(2, "")
+    if message is None:
+        return names
+    for field in scan(message.file.data, message.start, message.end):
+        if field[0] == 2:
+            key, name = Span(message.file, field[3], field[4]).read_texts(1, 2)
+            names[key] = name
     return names
 
 
@@ -403,12 +387,14 @@ def _choose_names(
         # A function with equal bytes still differs if it calls a renamed one.
         pending = [
             key
-            for key, function in functions.items()
-            if key in taken
-            and key not in names
-            and not names.keys().isdisjoint(list_calls(function.nodes))
+            for key in functions
+            if key in taken and key not in names and _calls_any(functions[key], names)
         ]
     return names
+
+
+def _calls_any(function: StoredFunction, names: _Names) -> bool:
+    return not names.keys().isdisjoint(list_calls(function.nodes))
 
 
 def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
@@ -422,21 +408,16 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
     calls = [
         _list_all_calls(graph, functions) for graph, functions in zip(graphs, models, strict=True)
     ]
-    used = {key[:2] for keys in (*calls, *models) for key in keys}
-    taken = {
-        key: b""
-        for keys, functions in zip(calls, models, strict=True)
-        for key in keys
-        if key not in functions
-    }
+    used = {key[:2] for key in chain(*calls, *models)}
+    taken: dict[FunctionKey, bytes] = {}
+    for called, functions in zip(calls, models, strict=True):
+        taken.update(dict.fromkeys(called - functions.keys(), b""))
     for graph, functions in zip(graphs, models, strict=True):
         contents = {key: function.span.read() for key, function in functions.items()}
         names = _choose_names(functions, contents, taken, used)
         # A function that calls a renamed one has different bytes
         for key in functions.keys() - names.keys():
-            taken[key] = (
-                contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
-            )
+            taken[key] = b"" if _calls_any(functions[key], names) else contents[key]
         renamed = _rename(graph, functions, names) if names else graph
         yield renamed, {name_function(key): name for key, name in names.items()}
 
@@ -447,13 +428,11 @@ def _list_all_calls(graph: Graph, functions: Functions) -> set[FunctionKey]:
 
 def list_used_domains(graph: Graph, functions: Functions) -> set[str]:
     """Return the domains of a model's operators and those that its functions import."""
-    imported = {
-        domain
-        for stored in functions.values()
-        if stored.function is not None
-        for domain in stored.function.opsets
-    }
-    return list_uses(graph.nodes, functions)[0] | imported
+    domains, _ = list_uses(graph.nodes, functions)
+    for stored in functions.values():
+        if stored.function is not None:
+            domains.update(stored.function.opsets)
+    return domains
 
 
 def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) -> list[Graph]:
@@ -463,20 +442,19 @@ def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) ->
     ]
     wanted: dict[str, int] = {}
     for graph, domains in zip(graphs, used, strict=True):
-        wanted.update(
-            (domain, n)
-            for domain, n in get_source(graph).opsets.items()
-            if domain in domains and domain not in wanted
-        )
+        for domain, version in get_source(graph).opsets.items():
+            if domain in domains:
+                wanted.setdefault(domain, version)
     aligned = []
     for graph, domains in zip(graphs, used, strict=True):
         source = get_source(graph)
-        changes = {
-            d: wanted[d]
-            for d, n in source.opsets.items()
-            if d not in domains and wanted.get(d, n) != n
-        }
-        aligned.append(replace(graph, source=set_opsets(source, changes)) if changes else graph)
+        changes: dict[str, int] = {}
+        for domain, version in source.opsets.items():
+            if domain not in domains and wanted.get(domain, version) != version:
+                changes[domain] = wanted[domain]
+        if changes:
+            graph = replace(graph, source=set_opsets(source, changes))
+        aligned.append(graph)
     return aligned
 
 
@@ -484,25 +462,19 @@ def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
     renamed, _ = rebuild_graph(graph, lambda node: _rename_calls(node, names))
     fields: dict[Span, Span] = {}
     for key, function in functions.items():
-        if key in names or not names.keys().isdisjoint(list_calls(function.nodes)):
-            fields[function.field] = keep_field(
-                FUNCTION, _encode(function.span, "function", names, names.get(key, ""))
-            )
+        if key in names or _calls_any(function, names):
+            encoded = _encode(function.span, "function", names, names.get(key, ""))
+            fields[function.field] = keep_field(FUNCTION, encoded)
     source = get_source(graph)
-    source = replace(
-        source,
-        fields=tuple([(number, fields.get(span, span)) for number, span in source.fields]),
-        heads=(),
-    )
-    return replace(renamed, source=source)
+    changed = tuple([(number, fields.get(span, span)) for number, span in source.fields])
+    return replace(renamed, source=replace(source, fields=changed, heads=()))
 
 
 def _rename_calls(node: Node, names: _Names) -> Node:
     bodies = tuple([_rename_in_body(body, names) for body in node.subgraphs])
     name, stored = names.get(key_of_call(node)), find_stored(node.details)
-    if stored.node is None or (
-        name is None and all(map(lambda a, b: a is b, bodies, node.subgraphs))
-    ):
+    has_old_bodies = all(map(is_, bodies, node.subgraphs))
+    if stored.node is None or (name is None and has_old_bodies):
         return node
     changed = replace_stored(node, node=keep_message(_encode(stored.node, "operator", names)))
     return replace(changed, op=name or node.op, subgraphs=bodies)
@@ -515,16 +487,7 @@ def _rename_in_body(graph: Graph, names: _Names) -> Graph:
 
 def _encode(span: Span, kind: str, names: _Names, own: str = "") -> Message:
     if kind == "operator":
-        texts = {7: "", _NAME[kind]: "", 8: ""}  # domain, operator, overload
-        data = span.file.data
-        texts.update(
-            {
-                field[0]: text_at(data, field)
-                for field in scan(data, span.start, span.end)
-                if field[0] in texts
-            }
-        )
-        domain, op, overload = texts.values()
+        domain, op, overload = span.read_texts(7, _NAME[kind], 8)
         own = names.get((name_domain(domain), op, overload), "")
     changes: dict[int, Callable[[Span], Message | bytes]] = {
         number: partial(_encode, kind=part, names=names) for number, part in _PARTS[kind].items()

@@ -17,7 +17,7 @@ from graphshare.files.open_source import reopen_source
 from graphshare.files.paths import split
 from graphshare.formats.onnx.protobuf import Data, once, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
-from graphshare.ir.walk import list_output_names
+from graphshare.ir.walk import list_output_names, list_value_places
 from graphshare.text.format import format_names
 from graphshare.text.urls import redact
 
@@ -114,6 +114,18 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
         return next(
             (Span(self.file, field[3], field[4]) for field in fields if field[0] == number), None
         )
+
+    def read_texts(self, *numbers: int, single: int = 0) -> list[str]:
+        """Return the text of the last field of each number in a message, empty where there is none.
+
+        ``single`` is that of :func:`scan`. Raises WireError for a malformed message.
+        """
+        data = self.file.data
+        texts = dict.fromkeys(numbers, "")
+        for field in scan(data, self.start, self.end, single):
+            if field[0] in texts:
+                texts[field[0]] = text_at(data, field)
+        return [*texts.values()]
 
     def open_field(self) -> tuple[int, Span]:
         """Return the number and the value of the one field in these bytes."""
@@ -430,21 +442,14 @@ def _read_key(span: Span) -> str:
 
 def read_metadata(span: Span) -> tuple[str, str]:
     """Return key and value of a metadata field that begins with its tag."""
-    data, (_, pair) = span.file.data, span.open_field()
-    texts = {
-        field[0]: text_at(data, field)
-        for field in scan(data, pair.start, pair.end, once(1, 2))
-        if field[0] in (1, 2)
-    }
-    return texts.get(1, ""), texts.get(2, "")
+    _, pair = span.open_field()
+    key, value = pair.read_texts(1, 2, single=once(1, 2))
+    return key, value
 
 
 def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
-    return [
-        head
-        for head, count in Counter((entry.node, entry.index) for entry in heads).items()
-        if count > 1
-    ]
+    counts = Counter(list_value_places(heads))
+    return [place for place, count in counts.items() if count > 1]
 
 
 _NO_STORED = Stored()

@@ -55,8 +55,14 @@ def list_replaceable(graph: Graph) -> Iterator[Node]:
 
 
 def _read_types(messages: Iterable[NamedMessage | None]) -> dict[str, TensorType]:
-    values = [(message.name, read_type(message)) for message in messages if message is not None]
-    return {name: stated for name, stated in values if stated is not None}
+    types: dict[str, TensorType] = {}
+    for message in messages:
+        if message is None:
+            continue
+        stated = read_type(message)
+        if stated is not None:
+            types[message.name] = stated
+    return types
 
 
 def read_type(message: NamedMessage) -> TensorType | None:
@@ -67,9 +73,11 @@ def read_type(message: NamedMessage) -> TensorType | None:
 
 def is_complete(stated: StaticType | None) -> bool:
     """Whether a type suffices for an input of ONNX: dtype and rank, or the type in a sequence."""
-    return stated is not None and (
-        isinstance(stated, NestedType) or bool(stated.dtype and stated.shape is not None)
-    )
+    if stated is None:
+        return False
+    if isinstance(stated, NestedType):
+        return True
+    return bool(stated.dtype) and stated.shape is not None
 
 
 def read_any_type(message: NamedMessage) -> StaticType | None:

@@ -73,17 +73,20 @@ def list_untyped_outputs(graph: Graph) -> list[str]:
 
 def list_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
     """Return the values without a known dtype or rank, or type in a sequence."""
-    types = find_types(graph, entries) if entries else {}
+    if not entries:
+        return []
+    types = find_types(graph, entries)
     return [e for e in entries if not is_complete(types.get((e.node, e.index)))]
 
 
 def _list_unstated(graph: Graph) -> list[Entry]:
-    heads = [
-        head
-        for head in graph.heads
-        if head.index not in find_stored(head.node.details).values.results
-    ]
-    return [head for head in heads if _find_statement(head) is None]
+    return [head for head in graph.heads if not _is_stated(head)]
+
+
+def _is_stated(head: Entry) -> bool:
+    if head.index in find_stored(head.node.details).values.results:
+        return True
+    return _find_statement(head) is not None
 
 
 def find_types(
@@ -101,11 +104,18 @@ def find_types(
     Raises:
         RefusedError: ``shapes`` names no input, or contradicts the file; all cases are listed.
     """
-    changed = _state_shapes(graph, shapes) if shapes else graph
-    changed = _forget_types(changed) if independent else changed
-    types = _find_type_bytes(changed, entries, infers_all=changed is not graph)
-    parsed = {key: parse_type(data, 0, len(data)) for key, data in types.items()}
-    return {key: kind for key, kind in parsed.items() if kind is not None}
+    changed = graph
+    if shapes:
+        changed = _state_shapes(changed, shapes)
+    if independent:
+        changed = _forget_types(changed)
+    types: dict[Key, StaticType] = {}
+    encoded = _find_type_bytes(changed, entries, infers_all=changed is not graph)
+    for key, data in encoded.items():
+        kind = parse_type(data, 0, len(data))
+        if kind is not None:
+            types[key] = kind
+    return types
 
 
 def make_inputs(graph: Graph, cuts: Mapping[Key, str]) -> dict[Key, Node]:
@@ -121,7 +131,8 @@ def make_inputs(graph: Graph, cuts: Mapping[Key, str]) -> dict[Key, Node]:
     for key, name in cuts.items():
         data = types.get(key, b"")
         if not is_complete(parse_type(data, 0, len(data))):
-            what = f"its {'rank' if data else 'type'} is unknown: the file does not state it, and {_explain_gap('it')}"
+            unknown = "rank" if data else "type"
+            what = f"its {unknown} is unknown: the file does not state it, and {_explain_gap('it')}"
             faults.append(Fault(f"`cuts` {name!r}: {what}", hint=hint))
     if faults:
         raise RefusedError(faults)
@@ -159,14 +170,10 @@ def _find_statement(entry: Entry) -> NamedMessage | None:
         stored.values.infos.get(entry.index),
         stored.input,
     )
-    return next(
-        (
-            message
-            for message in messages
-            if message is not None and is_complete(read_any_type(message))
-        ),
-        None,
-    )
+    for message in messages:
+        if message is not None and is_complete(read_any_type(message)):
+            return message
+    return None
 
 
 def _find_type_bytes(
@@ -178,28 +185,22 @@ def _find_type_bytes(
     types: dict[Key, bytes] = {}
     for (node, index), data in stated.items():
         other = inferred.get(list_output_names(node)[index])
-        known = other or data if infers_all else data or other
+        known = (other or data) if infers_all else (data or other)
         if known is not None:
             types[node, index] = known
     return types
 
 
 def _read_statement(entry: Entry) -> bytes | None:
-    message, place = _find_statement(entry), find_stored(entry.node.details).place
+    message = _find_statement(entry)
     if message is not None:
         data = message.file.data
-        return b"".join(
-            [
-                data[field[3] : field[4]]
-                for field in scan(data, message.start, message.end)
-                if field[0] == _TYPE
-            ]
-        )
-    return (
-        None
-        if place is None or entry.node.op
-        else describe_type(dtype_name(place.code), place.shape)
-    )
+        fields = scan(data, message.start, message.end)
+        return b"".join([data[field[3] : field[4]] for field in fields if field[0] == _TYPE])
+    place = find_stored(entry.node.details).place
+    if place is None or entry.node.op:
+        return None
+    return describe_type(dtype_name(place.code), place.shape)
 
 
 def _infer(graph: Graph) -> Mapping[str, bytes]:
@@ -252,7 +253,8 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
             return None
         return shrink(stored.tensor, name, has_data=not stored.data_in_record)
 
-    return encode_model(graph, encode, find_head_types(graph) if location else EMPTY)
+    types = find_head_types(graph) if location else EMPTY
+    return encode_model(graph, encode, types)
 
 
 def declare_weights(graph: Graph) -> Graph:
@@ -262,18 +264,21 @@ def declare_weights(graph: Graph) -> Graph:
 
     def declare(node: Node) -> Node:
         stored = find_stored(node.details)
-        if stored.tensor is None or stored.place is None or stored.input is not None or node.op:
+        if node.op or stored.input is not None:
+            return node
+        if stored.tensor is None or stored.place is None:
             return node
         kind = describe_type(dtype_name(stored.place.code), stored.place.shape)
-        return replace_stored(
-            node, input=find_stored(make_typed_input(node.name, kind).details).input
-        )
+        typed = find_stored(make_typed_input(node.name, kind).details)
+        return replace_stored(node, input=typed.input)
 
     return rebuild_graph(graph, declare)[0]
 
 
 def _state_loops(graph: Graph) -> Graph:
     """State the types of values that Loops carry if both ends of a body do; ONNX infers no rank."""
+    if not any(node.op == "Loop" for node in graph.nodes):
+        return graph
 
     def state(node: Node) -> Node:
         stored = find_stored(node.details)
@@ -289,35 +294,30 @@ def _state_loops(graph: Graph) -> Graph:
         for index, (name, before, head) in enumerate(
             zip(list_output_names(node), inputs[2:], body.heads[1:], strict=False)
         ):
+            is_stated = index in infos or index in stored.values.results
             after = find_stored(head.node.details).values.results.get(head.index)
-            common = _find_common_type(
-                [read_type(message) for message in (before, after) if message is not None]
-            )
-            if name and common and index not in infos and index not in stored.values.results:
+            if not name or is_stated or after is None:
+                continue
+            common = _find_common_type(read_type(before), read_type(after))
+            if common:
                 declared = find_stored(make_typed_input(name, common).details).input
                 assert declared is not None
                 infos[index] = declared
         return replace_stored(node, values=replace(stored.values, infos=infos))
 
-    return (
-        rebuild_graph(graph, state)[0] if any(node.op == "Loop" for node in graph.nodes) else graph
-    )
+    return rebuild_graph(graph, state)[0]
 
 
-def _find_common_type(types: Sequence[TensorType | None]) -> bytes:
+def _find_common_type(left: TensorType | None, right: TensorType | None) -> bytes:
     """Return the TypeProto of two tensors' common dtype and rank and equal sizes; empty if they differ."""
-    known = [
-        (kind.dtype, kind.shape)
-        for kind in types
-        if kind is not None and kind.dtype and kind.shape is not None
-    ]
-    if len(known) < 2 or known[0][0] != known[1][0] or len(known[0][1]) != len(known[1][1]):
+    if left is None or right is None or left.shape is None or right.shape is None:
         return b""
-    sizes = [
-        a if a == b and isinstance(a, int) else None
-        for a, b in zip(known[0][1], known[1][1], strict=True)
-    ]
-    return describe_type(known[0][0], sizes)
+    if not left.dtype or left.dtype != right.dtype or len(left.shape) != len(right.shape):
+        return b""
+    sizes: list[int | None] = []
+    for size, other in zip(left.shape, right.shape, strict=True):
+        sizes.append(size if isinstance(size, int) and size == other else None)
+    return describe_type(left.dtype, sizes)
 
 
 def _is_large(node: Node) -> bool:
@@ -372,22 +372,18 @@ def _bind_sizes(
     faults: list[Fault] = []
     numbers: dict[str, int] = {}
     for name, shape in shapes.items():
-        if name not in types:
-            faults.append(
-                Fault(f"`shapes` {name!r} is not an input", hint=did_you_mean(name, types))
-            )
-        elif types[name].contradicts(TensorType("", tuple(shape))):
-            faults.append(
-                Fault(
-                    f"is given the shape {format_shape(shape)}, but the file states {types[name]}",
-                    node=name,
-                )
-            )
-        else:
-            pairs = zip(types[name].shape or (), shape, strict=False)
-            numbers.update(
-                {old: new for old, new in pairs if isinstance(old, str) and new is not None}
-            )
+        kind = types.get(name)
+        if kind is None:
+            message = f"`shapes` {name!r} is not an input"
+            faults.append(Fault(message, hint=did_you_mean(name, types)))
+            continue
+        if kind.contradicts(TensorType("", tuple(shape))):
+            message = f"is given the shape {format_shape(shape)}, but the file states {kind}"
+            faults.append(Fault(message, node=name))
+            continue
+        for old, new in zip(kind.shape or (), shape, strict=False):
+            if isinstance(old, str) and new is not None:
+                numbers[old] = new
     if faults:
         raise RefusedError(faults)
     return numbers
@@ -400,12 +396,13 @@ def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> G
     numbers = _bind_sizes(types, shapes)
     changes = {}
     for name, kind in types.items():
-        old = kind.shape if kind.shape is not None else shapes.get(name, ())
+        shape = shapes.get(name)
+        old = shape if kind.shape is None else kind.shape
+        if old is None:
+            continue
         sizes = [numbers.get(size, size) if isinstance(size, str) else size for size in old]
-        if name in shapes:
-            sizes = [
-                size if new is None else new for size, new in zip(sizes, shapes[name], strict=True)
-            ]
-        if tuple(sizes) != kind.shape and (kind.shape is not None or name in shapes):
+        if shape is not None:
+            sizes = [size if new is None else new for size, new in zip(sizes, shape, strict=True)]
+        if tuple(sizes) != kind.shape:
             changes[inputs[name]] = make_typed_input(name, describe_type(kind.dtype, sizes))
     return rebuild_graph(graph, lambda node: changes.get(node, node))[0]

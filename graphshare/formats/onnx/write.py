@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import itemgetter, lt
 from typing import TypeVar
 
@@ -28,7 +29,6 @@ from graphshare.formats.onnx.graph_names import GraphNames, find_at_home, is_con
 from graphshare.formats.onnx.messages import (
     FieldChange,
     describe_value,
-    rename_annotation,
     rename_message,
     rename_sparse,
     rewrite_message,
@@ -50,7 +50,7 @@ from graphshare.formats.onnx.stored import (
 )
 from graphshare.formats.onnx.tensor_messages import name_tensor
 from graphshare.ir.graph import EMPTY, Graph, Node
-from graphshare.ir.walk import own_inputs
+from graphshare.ir.walk import list_value_places, own_inputs
 
 TensorEncoder = Callable[[Node, str], Message | None]
 """Returns the TensorProto, under a name, of an initializer with data elsewhere; None keeps the file's."""
@@ -81,12 +81,11 @@ def encode_graph_file(
 def is_untouched(graph: Graph) -> bool:
     """Whether a graph has the nodes and heads that were read from its file."""
     source = graph.source
-    return (
-        isinstance(source, OnnxSource)
-        # The captures before a body's nodes are not in the file.
-        and graph.nodes[len(graph.captures) :] == source.nodes
-        and [(e.node, e.index) for e in graph.heads] == [(e.node, e.index) for e in source.heads]
-    )
+    if not isinstance(source, OnnxSource):
+        return False
+    # The captures before a body's nodes are not in the file.
+    has_old_nodes = graph.nodes[len(graph.captures) :] == source.nodes
+    return has_old_nodes and list_value_places(graph.heads) == list_value_places(source.heads)
 
 
 class _EncodedFile:
@@ -118,20 +117,18 @@ def encode_model(
 def list_as_read(graph: Graph) -> list[Node]:
     """Return the nodes in the order in which the written file is read."""
     at_home = find_at_home(graph)
-    steps = {
-        node
-        for node in graph.nodes
-        if node.op or is_constant_in_file(node, graph) or node in at_home
-    }
-    variables = [node for node in graph.nodes if node not in steps]
-    inputs = [node for node in variables if _is_input(node)]
+    inputs: list[Node] = []
+    steps: list[Node] = []
     tensors: Ranked[Node] = {INITIALIZER: [], SPARSE: []}
-    for node in variables:
-        if not _is_input(node):
+    for node in graph.nodes:
+        if node.op or node in at_home or is_constant_in_file(node, graph):
+            steps.append(node)
+        elif _is_input(node):
+            inputs.append(node)
+        else:
             stored = find_stored(node.details)
             tensors[find_tensor_list(stored)].append((_rank_tensor(stored), node))
-    others = [node for nodes in _order(tensors).values() for node in nodes]
-    return [*inputs, *others, *(node for node in graph.nodes if node in steps)]
+    return [*inputs, *chain.from_iterable(_order(tensors).values()), *steps]
 
 
 def _rank_tensor(stored: Stored) -> int:
@@ -169,7 +166,7 @@ class _GraphWriter:
         self._encode_tensor = encode_tensor
         self._types = types
         self._as_read = set() if names.is_body else set(get_source(names.graph).nodes)
-        self._heads = {(head.node, head.index) for head in names.graph.heads}
+        self._heads = set(list_value_places(names.graph.heads))
 
     def is_as_read(self) -> bool:
         """Whether a subgraph's bytes are still right: no own or captured name has changed."""
@@ -195,7 +192,7 @@ class _GraphWriter:
             and all(node.details.outputs == (name,) for node, name in names.captured.items())
             and all(name == message.name for _, message, name in names.list_orphans())
             and all(
-                b"".join(self._encode_annotation(each, each.name).pieces()) == each.read()
+                b"".join(names.encode_annotation(each, each.name).pieces()) == each.read()
                 for each in names.list_annotations()
             )
         )
@@ -228,18 +225,17 @@ class _GraphWriter:
 
     def _list_steps(self) -> list[Node]:
         """Return operators and weights written as Constants, in the file's order."""
-        steps = [
-            node
-            for node in self._nodes
-            if node.op
-            or (is_constant_in_file(node, self._graph) and node not in self._names.weights)
-        ]
-        constants = [
-            (stored.tensor.rank, node)
-            for node in self._names.own.values()
-            if (stored := find_stored(node.details)).node is not None and stored.tensor is not None
-        ]
-        for rank, node in sorted(constants, key=lambda pair: pair[0]):
+        weights = self._names.weights
+        steps: list[Node] = []
+        for node in self._nodes:
+            if node.op or (node not in weights and is_constant_in_file(node, self._graph)):
+                steps.append(node)
+        constants: list[tuple[int, Node]] = []
+        for node in self._names.own.values():
+            stored = find_stored(node.details)
+            if stored.node is not None and stored.tensor is not None:
+                constants.append((stored.tensor.rank, node))
+        for rank, node in sorted(constants, key=itemgetter(0)):
             # In rising order, so that each insertion is at its final place.
             steps.insert(rank, node)
         return steps
@@ -286,14 +282,10 @@ class _GraphWriter:
         inputs = self._list_inputs(node)
         outputs = self._names.list_outputs(node)
         if not node.op:
-            return self._encode_constant(stored.node, stored, outputs[0], node)
+            return self._encode_constant(stored.node, outputs[0], node)
         changed = not all(body.is_as_read() for body in bodies)
-        if (
-            not changed
-            and tuple(inputs) == stored.inputs
-            and outputs == stored.outputs
-            and details.label == stored.label
-        ):
+        names = (tuple(inputs), outputs, details.label)
+        if not changed and names == (stored.inputs, stored.outputs, stored.label):
             return stored.node
         encoded = map(_GraphWriter.encode, bodies)
         # Bodies are in the order of the attributes.
@@ -301,25 +293,16 @@ class _GraphWriter:
         changes: dict[int, FieldChange] = {}
         if changed:
             changes[5] = lambda attribute: rewrite_message(attribute, graphs)
-        return _encode_named(
-            stored.node,
-            {1: inputs, 2: outputs, 3: [details.label] if details.label else []},
-            changes,
-        )
+        return _encode_named(stored.node, {1: inputs, 2: outputs}, details.label, changes)
 
-    def _encode_constant(self, span: Span, stored: Stored, name: str, node: Node) -> Blob | Message:
-        tensor, label = self._encode_tensor(node, name), node.details.label
-        if (
-            tensor is None
-            and stored.tensor is not None
-            and name == stored.tensor.name
-            and label == stored.label
-        ):
+    def _encode_constant(self, span: Span, name: str, node: Node) -> Blob | Message:
+        tensor = self._encode_tensor(node, name)
+        if tensor is None and self._is_kept(node):
             return span
         changes: dict[int, FieldChange] = {}
         if tensor is not None:
             changes[5] = lambda attribute: rewrite_message(attribute, {TENSOR: lambda _: tensor})
-        return _encode_named(span, {2: [name], 3: [label] if label else []}, changes)
+        return _encode_named(span, {2: [name]}, node.details.label, changes)
 
     def _list_tensors(self, variables: Iterable[Node]) -> Ranked[bytes | Blob | Message]:
         tensors: Ranked[bytes | Blob | Message] = {INITIALIZER: [], SPARSE: []}
@@ -327,12 +310,11 @@ class _GraphWriter:
             stored = find_stored(node.details)
             if stored.tensor is None:
                 continue
-            if stored.node is not None and (
-                node in self._names.weights or is_constant_in_file(node, self._graph)
-            ):
+            is_at_home = node in self._names.weights
+            if stored.node is not None and (is_at_home or is_constant_in_file(node, self._graph)):
                 continue
             (name,) = self._names.list_outputs(node)
-            rank = stored.tensor.rank if node in self._names.weights else _rank_tensor(stored)
+            rank = stored.tensor.rank if is_at_home else _rank_tensor(stored)
             tensor: bytes | Blob | Message
             # A Constant of a body; the main graph shares it between several bodies
             if stored.node is not None:
@@ -345,30 +327,23 @@ class _GraphWriter:
         return tensors
 
     def _encode_input(self, node: Node) -> bytes | Blob | Message:
-        (name,), declared = self._names.list_outputs(node), find_stored(node.details).input
+        (name,) = self._names.list_outputs(node)
+        declared = find_stored(node.details).input
         return describe_value(name) if declared is None else rename_message(declared, name)
 
     def _encode_outputs(self) -> list[bytes | Blob | Message]:
         encoded: list[bytes | Blob | Message] = []
-        listed, counts = (
-            Counter([(head.node, head.index) for head in self._graph.heads]),
-            Counter[tuple[Node, int]](),
-        )
-        for head in self._graph.heads:
-            name, stored, place = (
-                self._names.find(head),
-                find_stored(head.node.details),
-                (head.node, head.index),
-            )
-            values = stored.values
+        places = list_value_places(self._graph.heads)
+        listed, counts = Counter(places), Counter[tuple[Node, int]]()
+        for head, place in zip(self._graph.heads, places, strict=True):
+            stored = find_stored(head.node.details)
+            known = stored.values.infos.get(head.index) or stored.input
             # A value that is an output several times has a message for each.
-            stated = list_results(values, head.index, listed[place])
-            known = (
-                stated[min(counts[place], len(stated) - 1)]
-                if stated
-                else values.infos.get(head.index) or stored.input
-            )
+            stated = list_results(stored.values, head.index, listed[place])
+            if stated:
+                known = stated[min(counts[place], len(stated) - 1)]
             counts[place] += 1
+            name = self._names.find(head)
             inferred = self._types.get(name)
             if known is None or inferred is not None:
                 encoded.append(describe_value(name, inferred))
@@ -384,7 +359,7 @@ class _GraphWriter:
             if number == VALUE_INFO:
                 infos.append((message.rank, rename_message(message, name)))
             elif number == ANNOTATION:
-                annotations.append((message.rank, self._encode_annotation(message, name)))
+                annotations.append((message.rank, self._names.encode_annotation(message, name)))
 
         heads = self._heads
         for node in (*self._names.captured, *self._nodes):
@@ -419,12 +394,6 @@ class _GraphWriter:
             yield ANNOTATION, index, message
         yield from values.repeated
 
-    def _encode_annotation(self, message: NamedMessage, name: str) -> Blob | Message:
-        prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
-        return rename_annotation(
-            message, name, lambda old: self._names.find_new_name(message.file, old, prefix)
-        )
-
 
 _LAST = 1 << 62
 
@@ -435,21 +404,21 @@ def _is_input(node: Node) -> bool:
 
 
 def _encode_named(
-    span: Span, names: Mapping[int, Sequence[str]], changes: Mapping[int, FieldChange]
+    span: Span, values: Mapping[int, Sequence[str]], label: str, changes: Mapping[int, FieldChange]
 ) -> Message:
-    """Return a NodeProto with new ``names`` by field number, and ``changes`` as in :func:`rewrite_message`.
+    """Return a NodeProto with a new ``label``, and new names of ``values`` by field number.
 
-    If each kind keeps its number of names, all fields keep their places, even an empty label.
+    ``changes`` are those of :func:`rewrite_message`. If each kind keeps its number of names, all
+    fields keep their places, even an empty label.
     """
     fields = Counter(field[0] for field in scan(span.file.data, span.start, span.end))
-    if fields[3] and not names[3]:
-        names = {**names, 3: [""]}
+    has_label = label or fields[3]
+    names = {**values, 3: [label] if has_label else []}
     if all(len(texts) == fields[number] for number, texts in names.items()):
-        encoded = {number: map(encode_text, texts) for number, texts in names.items()}
-        return rewrite_message(
-            span,
-            {**changes, **{number: partial(_take, texts) for number, texts in encoded.items()}},
-        )
+        takers = {
+            number: partial(_take, map(encode_text, texts)) for number, texts in names.items()
+        }
+        return rewrite_message(span, {**changes, **takers})
     message = Message()
     for number, texts in names.items():
         for text in texts:

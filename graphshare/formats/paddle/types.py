@@ -16,6 +16,7 @@ DTYPES = {"t_bool": "bool", "t_i8": "int8", "t_ui8": "uint8", "t_i16": "int16", 
           "t_f16": "float16", "t_bf16": "bfloat16", "t_f32": "float32", "t_f64": "float64", "t_c64": "complex64",
           "t_c128": "complex128"}  # fmt: skip
 """The dtypes by their names in types."""
+_WORDS = {dtype: word for word, dtype in DTYPES.items()}
 _DEEPEST = 16
 
 
@@ -47,11 +48,10 @@ def write_type(dtype: str, shape: Sequence[int | str | None] | None) -> bytes:
 
     Raises RefusedError for a dtype that Paddle lacks, or an unknown rank.
     """
-    word = next((word for word, name in DTYPES.items() if name == dtype), None)
+    word = _WORDS.get(dtype)
     if word is None or shape is None:
-        raise RefusedError(
-            Fault(f"Paddle has no tensors of {dtype}{'' if shape is not None else ' of any rank'}")
-        )
+        rank = " of any rank" if shape is None else ""
+        raise RefusedError(Fault(f"Paddle has no tensors of {dtype}{rank}"))
     sizes = [size if isinstance(size, int) else -1 for size in shape]
     return msgspec.json.encode(
         {"#": "0.t_dtensor", "D": [{"#": f"0.{word}"}, sizes, "NCHW", [], 0]}
@@ -60,12 +60,7 @@ def write_type(dtype: str, shape: Sequence[int | str | None] | None) -> bytes:
 
 def find_type_text(entry: Entry) -> bytes:
     """Return the JSON of the type of a value. Raises RefusedError if the file states none."""
-    stored = find_stored(entry.node)
-    text = (
-        stored.results[entry.index].type_text
-        if stored is not None and entry.index < len(stored.results)
-        else b""
-    )
+    text = _read_type_text(entry)
     if parse_type(text) is None:
         raise RefusedError(
             Fault(f"the file states no type of {name_value(entry)}", node=entry.node.name)
@@ -75,12 +70,14 @@ def find_type_text(entry: Entry) -> bytes:
 
 def find_type(entry: Entry) -> StaticType | None:
     """Return the type of a value; None if the file states none."""
+    return parse_type(_read_type_text(entry))
+
+
+def _read_type_text(entry: Entry) -> bytes:
     stored = find_stored(entry.node)
-    return (
-        parse_type(stored.results[entry.index].type_text)
-        if stored is not None and entry.index < len(stored.results)
-        else None
-    )
+    if stored is None or entry.index >= len(stored.results):
+        return b""
+    return stored.results[entry.index].type_text
 
 
 class PaddleTypes(Types):
@@ -89,13 +86,13 @@ class PaddleTypes(Types):
     are_stated = True
 
     def list_types(self, graph: Graph) -> Mapping[str, StaticType]:
-        entries = [
-            *(Entry(node) for node in graph.variables() if not node.details.holds_value),
-            *graph.heads,
-        ]
-        return {
-            name_value(entry): kind for entry in entries if (kind := find_type(entry)) is not None
-        }
+        inputs = [Entry(node) for node in graph.variables() if not node.details.holds_value]
+        types: dict[str, StaticType] = {}
+        for entry in (*inputs, *graph.heads):
+            kind = find_type(entry)
+            if kind is not None:
+                types[name_value(entry)] = kind
+        return types
 
     def find_types(
         self,
@@ -108,7 +105,9 @@ class PaddleTypes(Types):
         """Inputs get ``shapes``; with ``independent`` operators' outputs have no types."""
         types: dict[tuple[Node, int], StaticType] = {}
         for entry in entries:
-            kind = find_type(entry) if not (independent and entry.node.op) else None
+            if independent and entry.node.op:
+                continue
+            kind = find_type(entry)
             if isinstance(kind, TensorType) and not entry.node.op and entry.node.name in shapes:
                 kind = TensorType(kind.dtype, tuple(shapes[entry.node.name]))
             if kind is not None:

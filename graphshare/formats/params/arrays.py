@@ -102,22 +102,16 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
 def _take_rows(record: Record, rows: slice) -> Record | None:
     """Return the record of some rows of a dense array in the file."""
     offset, shape, origin = record.data_offset, record.shape, record.origin
-    if (
-        offset is None
-        or origin is not None
-        or record.storage != "default"
-        or not shape
-        or not record.dtype
-    ):
+    if offset is None or origin is not None or record.storage != "default":
+        return None
+    if not shape or not record.dtype:
         return None
     start, stop, step = rows.indices(shape[0])
+    if step != 1:
+        return None
     row = ITEM_SIZES[record.dtype] * math.prod(shape[1:])
-    return (
-        msgspec.structs.replace(
-            record, shape=(stop - start, *shape[1:]), data_offset=offset + start * row
-        )
-        if step == 1
-        else None
+    return msgspec.structs.replace(
+        record, shape=(stop - start, *shape[1:]), data_offset=offset + start * row
     )
 
 
@@ -210,9 +204,8 @@ class ArrayReader:
             return reader.read(record)[rows] if part is None else reader.read(part)
         array = widen_bfloat16(reader._raw(record), record.dtype)
         # Only decoded arrays take more memory than in the file.
-        self._taken += (
-            0 if record.data_offset is not None and record.storage == "default" else array.nbytes
-        )
+        if record.data_offset is None or record.storage != "default":
+            self._taken += array.nbytes
         return array
 
     def read_sparse(self, record: Record) -> SparseArray:
@@ -248,12 +241,7 @@ class ArrayReader:
         reader, record = self._locate(record)
         if reader is not self:
             return reader.chunks(record)
-        if (
-            record.origin is None
-            and record.storage == "default"
-            and not record.fortran_order
-            and not record.big_endian
-        ):
+        if record.origin is None and record.is_plain:
             return self._chunks(record)
         import numpy as np  # start-up: headers are read without numpy
 

@@ -99,6 +99,11 @@ def describe_conversion(
         return tuple(key or "" for record, key in plan if selects(record))
 
     tied = list_keys(lambda record: record.tied_to is not None)
+    changed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    overflows: Mapping[str, int] = {}
+    if cast is not None:
+        changed, kept, overflows = list_keys(cast.changes), list_keys(cast.keeps), cast.overflows
     return Conversion(
         source=file,
         target=target,
@@ -110,9 +115,9 @@ def describe_conversion(
         arrays=len(plan),
         tied=tied if format_.has_ties else (),
         untied=() if format_.has_ties else tied,
-        cast=() if cast is None else list_keys(cast.changes),
-        overflows=cast.overflows if cast is not None else {},
-        kept=() if cast is None else list_keys(cast.keeps),
+        cast=changed,
+        overflows=overflows,
+        kept=kept,
         lost_names=not format_.keeps_names and any(key is not None for _, key in plan),
     )
 
@@ -146,9 +151,8 @@ def stage_params(
             with open_source(out.name) as source:
                 written = format_.verify_copy(source, parts, verify_bytes=verify_bytes)
         else:
-            written = verify_written(
-                out.name, [item for _, plan in parts for item in _cast_plan(plan, cast)], format_
-            )
+            planned = [item for _, plan in parts for item in _cast_plan(plan, cast)]
+            written = verify_written(out.name, planned, format_)
     except SelfCheckError as error:  # name the file that was asked for, not the temporary one
         raise SelfCheckError(
             [msgspec.structs.replace(fault, where=out.target) for fault in error.faults]
@@ -196,10 +200,8 @@ def verify_written(path: str, plan: Plan, format_: ParameterFormat) -> Parameter
     actual = [(record.key, record.shape, record.dtype) for record in written.records]
     expected = [(key, record.shape, record.dtype) for record, key in plan]
     if not format_.keeps_names:
-        expected = [
-            (None, shape, dtype)
-            for _, shape, dtype in sorted(expected, key=lambda item: encode_key(item[0] or ""))
-        ]
+        ordered = sorted(expected, key=lambda item: encode_key(item[0] or ""))
+        expected = [(None, shape, dtype) for _, shape, dtype in ordered]
     if format_.has_ties:  # tied names are read after the others
         actual, expected = sorted(actual, key=repr), sorted(expected, key=repr)
     if written.format != format_.name or actual != expected:
@@ -311,11 +313,8 @@ def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conv
     with ArrayReader(file) as reader:
         for record, key in plan:
             if cast is None or not cast.changes(record):
-                records.append(
-                    msgspec.structs.replace(
-                        record, origin=record.origin or Origin(record.key, file)
-                    )
-                )
+                origin = record.origin or Origin(record.key, file)
+                records.append(msgspec.structs.replace(record, origin=origin))
                 continue
             content = memoryview(b"".join(cast.chunks(record, key or "", reader.chunks(record))))
             new = record_of_bytes(key or "", dtype, record.shape_and_dtype()[0], content)
@@ -333,11 +332,14 @@ def _find_batch_norms(file: ParameterFile) -> set[str]:
     }
     kept = find_format(file.format).find_float32(file)
     for name, key in keys.items():
-        if match := _STATISTICS.fullmatch(name):
-            kept |= {
-                key,
-                *(keys[match[1] + scale] for scale in _SCALES if match[1] + scale in keys),
-            }
+        match = _STATISTICS.fullmatch(name)
+        if match is None:
+            continue
+        kept.add(key)
+        for scale in _SCALES:
+            beside = keys.get(match[1] + scale)
+            if beside is not None:
+                kept.add(beside)
     return kept
 
 
@@ -358,17 +360,17 @@ def _tie_equal_arrays(
             f"graph ties parameters by one node"
         )
         raise RefusedError(Fault(f"{format_.name} has no ties", hint=hint))
-    kept = {
-        key: kept
-        for kept, others in find_equal_arrays(file, [record for record, _ in plan])
-        for key in others
-    }
+    holders: dict[str | None, str] = {}
+    for holder, others in find_equal_arrays(file, [record for record, _ in plan]):
+        holders.update(dict.fromkeys(others, holder))
     records = {record.key: record for record, _ in plan}
-    return [
-        (record if record.key not in kept else msgspec.structs.replace(records[kept[record.key]], key=record.key,
-                                                                       tied_to=kept[record.key]), key)
-        for record, key in plan
-    ]  # fmt: skip
+    tied: list[tuple[Record, str | None]] = []
+    for record, key in plan:
+        if record.key in holders:
+            kept = holders[record.key]
+            record = msgspec.structs.replace(records[kept], key=record.key, tied_to=kept)
+        tied.append((record, key))
+    return tied
 
 
 def _can_copy(
@@ -378,17 +380,15 @@ def _can_copy(
     options: WriteOptions,
     cast: Cast | None,
 ) -> bool:
-    if (
-        cast is not None
-        or options.layout
-        or not format_.copies_records
-        or source.format != format_.name
-    ):
+    if cast is not None or options.layout:
         return False
-    return not any(
-        record.origin is not None or (options.densify and record.storage != "default")
-        for record, _ in plan
-    )
+    if not format_.copies_records or source.format != format_.name:
+        return False
+    for record, _ in plan:
+        is_densified = options.densify and record.storage != "default"
+        if is_densified or record.origin is not None:
+            return False
+    return True
 
 
 def _cast_plan(plan: Plan, cast: Cast | None) -> Plan:
@@ -400,16 +400,15 @@ def _convert(
 ) -> None:
     stored = [item for _, items in parts for item in items]
     plan = _cast_plan(stored, cast)
-    options = msgspec.structs.replace(
-        options,
-        # The first file's text of a key comes last and stays.
-        metadata={
-            key: value for source, _ in reversed(parts) for key, value in source.metadata.items()
-        },
-        ties={key: kept for _, plan in parts for key, kept in find_ties(plan).items()}
-        if format_.has_ties
-        else {},
-    )
+    metadata: dict[str, str] = {}
+    # The first file's text of a key comes last and stays.
+    for source, _ in reversed(parts):
+        metadata.update(source.metadata)
+    ties: dict[str, str] = {}
+    if format_.has_ties:
+        for _, items in parts:
+            ties.update(find_ties(items))
+    options = msgspec.structs.replace(options, metadata=metadata, ties=ties)
     with ExitStack() as files:
         readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
         # Records of two files may be equal, so identity shows their file.
@@ -439,7 +438,9 @@ def _refuse_plan(
     # Copied records were in a file of this format already.
     if _can_copy(file, plan, format_, options, cast):
         return []
-    faults = list(_find_repeated_names(plan)) if format_.unique_names else []
+    faults: list[Fault] = []
+    if format_.unique_names:
+        faults += _find_repeated_names(plan)
     for number, (record, key) in enumerate(_cast_plan(plan, cast)):
         fault = refuse_record(record, key, format_, options)
         if fault is not None:
@@ -450,13 +451,14 @@ def _refuse_plan(
 def _find_repeated_names(plan: Plan) -> Iterator[Fault]:
     seen: set[str] = set()
     for number, (_, key) in enumerate(plan):
-        if key is not None and key in seen:
+        if key is None:
+            continue
+        if key in seen:
             yield Fault(
                 "has the name of an earlier record; this format needs each once",
                 path=format_record(key, number),
             )
-        if key is not None:
-            seen.add(key)
+        seen.add(key)
 
 
 class Cast:
@@ -493,10 +495,8 @@ class Cast:
     ) -> Iterator[memoryview]:
         import numpy as np  # start-up: headers are read without numpy
 
-        stored, target = (
-            np.dtype("<u2" if dtype == "bfloat16" else dtype).newbyteorder("<"),
-            np.dtype(self.dtype),
-        )
+        target = np.dtype(self.dtype)
+        stored = np.dtype("<u2" if dtype == "bfloat16" else dtype).newbyteorder("<")
         for piece in _split_whole(chunks, ITEM_SIZES[dtype]):
             values = np.frombuffer(piece, stored)
             if dtype == "bfloat16":  # its bits are the upper half of the float32 of the same value

@@ -70,16 +70,11 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     def make_table(self) -> Table:
         rows = []
         for c in self.changes:
-            what = (
-                c.detail
-                or f"{format_dims(c.shape, unknown='never filled')} {c.dtype or ''}".rstrip()
-            )
-            distance = (
-                ""
-                if c.distance is None or c.distance.max_abs is None
-                else f"{c.distance.max_abs:.4g}"
-            )
-            rows.append((c.how, c.old or "", c.new or "", what, distance))
+            form = f"{format_dims(c.shape, unknown='never filled')} {c.dtype or ''}".rstrip()
+            distance = ""
+            if c.distance is not None and c.distance.max_abs is not None:
+                distance = f"{c.distance.max_abs:.4g}"
+            rows.append((c.how, c.old or "", c.new or "", c.detail or form, distance))
         return Table(("parameter", "old", "new", "what", "max abs"), rows)
 
     def _repr_html_(self) -> str:
@@ -132,10 +127,11 @@ def diff_parameters(
             elif skips_missing and (left.lacks(x) or right.lacks(y)):
                 if _find_place(left, x) != _find_place(right, y):
                     missing.append(y.key or "")
-            elif change := _change(
-                x, y, measure, across_dtypes=across_dtypes, with_prefixes=with_prefixes
-            ):
-                changes.append(change)
+            else:
+                coarser = _find_coarser(x, y) if across_dtypes else ""
+                change = _change(x, y, measure, coarser=coarser, with_prefixes=with_prefixes)
+                if change is not None:
+                    changes.append(change)
     equal = len(pairs) - len(changes) - len(missing)
     near = sum(distance.is_near for distance in distances)
     return ParameterDiff(
@@ -210,11 +206,9 @@ def _describe_unpaired(x: Record | None, y: Record | None) -> Iterator[Parameter
 def _find_coarser(x: Record, y: Record) -> str:
     """Return the dtype whose rounding is allowed, for floats of unlike precision."""
     dtypes = {x.dtype, y.dtype}
-    return (
-        find_coarsest(dtypes)
-        if x.shape == y.shape and len(dtypes) > 1 and dtypes <= {*PRECISIONS}
-        else ""
-    )
+    if x.shape != y.shape or len(dtypes) == 1 or not dtypes <= {*PRECISIONS}:
+        return ""
+    return find_coarsest(dtypes)
 
 
 def _change(
@@ -222,26 +216,23 @@ def _change(
     y: Record,
     measure: Callable[[Record, Record, str], Distance],
     *,
-    across_dtypes: bool,
+    coarser: str,
     with_prefixes: bool,
 ) -> ParameterChange | None:
-    parameter, coarser = (
-        (x.key, y.key, y.shape, y.dtype),
-        _find_coarser(x, y) if across_dtypes else "",
-    )
+    parameter = (x.key, y.key, y.shape, y.dtype)
     detail = _describe_forms(x, y, with_dtype=not coarser)
     if x.shape != y.shape or x.shape is None:
         return ParameterChange("form", *parameter, detail) if detail else None
     distance = measure(x, y, coarser)
-    if not distance:
-        how: How = "values" if distance.bits < distance.differing else "form" if detail else "bits"
-        return ParameterChange(how, *parameter, detail, distance)
+    if not distance and distance.bits < distance.differing:
+        return ParameterChange("values", *parameter, detail, distance)
     if detail:
         return ParameterChange("form", *parameter, detail, distance)
+    if not distance:
+        return ParameterChange("bits", *parameter, detail, distance)
     if with_prefixes and x.kind != y.kind:
-        return ParameterChange(
-            "renamed", *parameter, f"{x.kind or 'no'} prefix became {y.kind or 'none'}"
-        )
+        became = f"{x.kind or 'no'} prefix became {y.kind or 'none'}"
+        return ParameterChange("renamed", *parameter, became)
     return None
 
 

@@ -48,10 +48,11 @@ class RecordsByName:
 
     def of(self, node: Node, *, auxiliary: bool = False) -> Record | None:
         """Return the record of a variable: under its own kind first, then under any."""
-        kinds = ("aux", "arg", "") if auxiliary else ("arg", "aux", "")
-        return next(
-            (record for kind in kinds if (record := self._records.get((kind, node.name)))), None
-        )
+        for kind in ("aux", "arg", "") if auxiliary else ("arg", "aux", ""):
+            record = self._records.get((kind, node.name))
+            if record is not None:
+                return record
+        return None
 
 
 def compare_parameters(
@@ -82,17 +83,13 @@ def compare_parameters(
             x, y = left.of(a, auxiliary=is_auxiliary), right.of(b, auxiliary=is_auxiliary)
             absent = [node.name for node, record in ((a, x), (b, y)) if record is None]
             if x is None or y is None:
-                results.append(
-                    ParameterPair(
-                        a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"
-                    )
-                )
+                detail = f"the parameter file does not hold {' and '.join(absent)}"
+                results.append(ParameterPair(a, b, "missing", detail))
                 continue
             detail = describe_difference(left_arrays, x, right_arrays, y)
             has_other_type = x.shape == y.shape and x.element_type != y.element_type
-            results.append(
-                ParameterPair(a, b, "different" if detail else "equal", detail, has_other_type)
-            )
+            how: How = "different" if detail else "equal"
+            results.append(ParameterPair(a, b, how, detail, has_other_type))
     return results
 
 
@@ -117,16 +114,12 @@ def find_equal_arrays(
     """
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:
+        if record.key is None or record.shape is None or record.tied_to is not None:
+            continue
         # Arrays without elements are all equal, but may differ in purpose, and a tie saves nothing.
-        if (
-            record.key is not None
-            and record.shape is not None
-            and record.tied_to is None
-            and 0 not in record.shape
-        ):
-            alike.setdefault((record.shape, record.element_type, record.storage), {})[
-                record.key
-            ] = record
+        if 0 not in record.shape:
+            form = (record.shape, record.element_type, record.storage)
+            alike.setdefault(form, {})[record.key] = record
     candidates = [by_key for by_key in alike.values() if len(by_key) > 1]
     size = sum(record.dense_size for by_key in candidates for record in by_key.values())
     with ArrayReader(file) as reader, task("comparing arrays", size, "B") as advance:

@@ -152,6 +152,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return None if self.origin is None else self.origin.file
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the stored bytes are dense, little endian and in C order."""
+        return self.storage == "default" and not (self.fortran_order or self.big_endian)
+
+    @property
     def key_bytes(self) -> bytes:
         return encode_key(self.full_name)
 

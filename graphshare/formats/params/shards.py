@@ -23,7 +23,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.files.open_source import open_source
 from graphshare.files.paths import find_blobs, is_folder, join, list_names
 from graphshare.formats.model_names import CONFIG, INDEX_END, SHARD_END, has_shards
-from graphshare.formats.params.records import Origin, ParameterFile, format_record
+from graphshare.formats.params.records import Origin, ParameterFile, Record, format_record
 from graphshare.formats.params.safetensors import (
     FORMAT,
     Header,
@@ -70,9 +70,7 @@ class ShardFolder(msgspec.Struct, frozen=True):
         tensors: dict[str, tuple[Header, TensorEntry]] = {}
         for name, header in self.shards.items():
             for key, entry in header.entries.items():
-                if self.weight_map.get(key, name) == name and (
-                    self.index is None or key in self.weight_map
-                ):
+                if self.index is None or self.weight_map.get(key) == name:
                     tensors.setdefault(key, (header, entry))
         return {key: tensor for key, tensor in tensors.items() if not _is_empty(key, tensor[1])}
 
@@ -91,13 +89,11 @@ def read_shard_folder(path: str) -> ShardFolder:
     names = _list_names(path)
     faults: list[Fault] = []
     present = [name for name in names if name.endswith(SHARD_END)]
-    index_path, index, weight_map, files = (
-        "",
-        None,
-        dict[str, str](),
-        [_SINGLE] if _SINGLE in names else present,
-    )
-    if index_name := _choose_index(names):
+    index_path, index = "", None
+    weight_map: dict[str, str] = {}
+    files = [_SINGLE] if _SINGLE in names else present
+    index_name = _choose_index(names)
+    if index_name:
         index_path = join(path, index_name)
         index, weight_map = _read_index(path, index_name, faults)
         files = list(dict.fromkeys(weight_map.values()))
@@ -105,15 +101,20 @@ def read_shard_folder(path: str) -> ShardFolder:
     lost = any(
         name in shards and key not in shards[name].entries for key, name in weight_map.items()
     )
-    rest = [name for name in present if name not in files] if lost else []
-    text, config = _read_json(path, CONFIG, faults) if CONFIG in names else ("", {})
+    others: dict[str, Header] = {}
+    if lost:
+        others = _read_headers(path, [name for name in present if name not in files], [])
+    text: str = ""
+    config: dict[str, Any] = {}
+    if CONFIG in names:
+        text, config = _read_json(path, CONFIG, faults)
     return ShardFolder(
         path,
         index_path,
         index,
         weight_map,
         shards,
-        _read_headers(path, rest, []),
+        others,
         config,
         text,
         tuple(faults),
@@ -234,9 +235,8 @@ def find_faults(folder: ShardFolder) -> Iterator[tuple[Kind, Fault]]:
                     _fault(header.path, key, "is an empty entry: there are no elements", hint),
                 )
         filled = {key: entry for key, entry in header.entries.items() if entry.dtype}
-        for fault in find_misfit(
-            msgspec.structs.replace(header, entries=filled), known_dtypes=False
-        ):
+        filled_header = msgspec.structs.replace(header, entries=filled)
+        for fault in find_misfit(filled_header, known_dtypes=False):
             yield "unreadable", fault
     for key, names in holders.items():
         if len(names) > 1:
@@ -295,18 +295,20 @@ def index_shards(path: str) -> ParameterFile:
     """
     folder = read_shard_folder(path)
     require_sound(folder)
-    if faults := [fault for header in folder.shards.values() for fault in find_misfit(header)]:
+    faults = [fault for header in folder.shards.values() for fault in find_misfit(header)]
+    if faults:
         raise InputError(faults[:_LISTED])
-    files = {name: index_header(header) for name, header in folder.shards.items()}
     tensors = folder.list_tensors()
-    records = [
-        msgspec.structs.replace(record, origin=Origin(record.tied_to or record.key, file))
-        for name, file in files.items()
-        for record in file.records
-        if record.tied_to is not None
-        or tensors.get(record.key or "", (None,))[0] is folder.shards[name]
-    ]
-    size = sum(file.size for file in files.values())
+    records: list[Record] = []
+    size = 0
+    for header in folder.shards.values():
+        file = index_header(header)
+        size += file.size
+        for record in file.records:
+            holder, _ = tensors.get(record.key or "", (None, None))
+            if record.tied_to is not None or holder is header:
+                origin = Origin(record.tied_to or record.key, file)
+                records.append(msgspec.structs.replace(record, origin=origin))
     return ParameterFile(path, size, FORMAT.name, tuple(records), named=True)
 
 

@@ -9,7 +9,7 @@ default is in the model's code, and nothing is assumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Literal
 
@@ -46,13 +46,12 @@ class TieStatement(msgspec.Struct, frozen=True):
     places: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
+        if not self.places:
+            return "config says nothing"
+        places = [".".join(place) for place in self.places]
         if self.tied is None:
-            return (
-                f"config says both: {' and '.join('.'.join(p) for p in self.places)} differ"
-                if self.places
-                else "config says nothing"
-            )
-        return f"config.json: {'.'.join(self.places[0])} is {str(self.tied).lower()}"
+            return f"config says both: {' and '.join(places)} differ"
+        return f"config.json: {places[0]} is {str(self.tied).lower()}"
 
 
 class TiedPair(msgspec.Struct, frozen=True):
@@ -76,13 +75,11 @@ class TiedPair(msgspec.Struct, frozen=True):
     @property
     def is_output(self) -> bool:
         """Whether ``name`` is an output layer, and ``kept`` an embedding."""
-        last = self.name.split(".")[-2:]
+        if self.name.rpartition(".")[2] != "weight":
+            return False
+        is_embedding = "embed" in self.name.replace("embed_out", "")
         words = ("embed", "shared", "wte", "transformer.w.")
-        return (
-            last[-1] == "weight"
-            and "embed" not in self.name.replace("embed_out", "")
-            and any(w in self.kept for w in words)
-        )
+        return not is_embedding and any(word in self.kept for word in words)
 
 
 def read_statement(folder: ShardFolder) -> TieStatement:
@@ -94,10 +91,12 @@ def read_statement(folder: ShardFolder) -> TieStatement:
         if isinstance(value, bool):
             place = (*steps, KEY)
             stated[place] = value
-        names = _TEXT_MODELS if len(steps) < _DEPTH else ()
-        pending.extend(
-            ((*steps, name), part) for name in names if isinstance(part := config.get(name), dict)
-        )
+        if len(steps) >= _DEPTH:
+            continue
+        for name in _TEXT_MODELS:
+            part = config.get(name)
+            if isinstance(part, dict):
+                pending.append(((*steps, name), part))
     values = set(stated.values())
     return TieStatement(values.pop() if len(values) == 1 else None, tuple(stated))
 
@@ -105,7 +104,9 @@ def read_statement(folder: ShardFolder) -> TieStatement:
 def list_architectures(folder: ShardFolder) -> list[str]:
     """Return the stated names of classes."""
     stated = folder.config.get("architectures")
-    return [name for name in stated if isinstance(name, str)] if isinstance(stated, list) else []
+    if not isinstance(stated, list):
+        return []
+    return [name for name in stated if isinstance(name, str)]
 
 
 @cache
@@ -131,21 +132,22 @@ def find_pairs(folder: ShardFolder) -> list[TiedPair]:
     table = _read_table()
     known = [pair for name in names for pair in table.get(name, ())]
     if known or (names and not any(name.endswith(_HEADS) for name in names)):
-        return list(
-            dict.fromkeys(
-                pair for new, old in known if (pair := _match(tensors, new, old)) is not None
-            )
-        )
+        return list(dict.fromkeys(_match_all(tensors, known)))
     general = dict.fromkeys(
         pair for name, pairs in table.items() if name.endswith(_HEADS) for pair in pairs
     )
-    fitting = (
-        pair
-        for new, old in general
-        if (pair := _match(tensors, new, old)) is not None and pair.is_output
-    )
+    fitting = [pair for pair in _match_all(tensors, general) if pair.is_output]
     best = sorted(fitting, key=lambda pair: (pair.first is None) + (pair.second is None))
     return best[:1]
+
+
+def _match_all(
+    tensors: Mapping[str, tuple[Header, TensorEntry]], pairs: Iterable[tuple[str, str]]
+) -> Iterator[TiedPair]:
+    for new, old in pairs:
+        pair = _match(tensors, new, old)
+        if pair is not None:
+            yield pair
 
 
 def _match(
@@ -191,14 +193,12 @@ def find_difference(
         reopen_source(one.path, one.identity, b"") as a,
         reopen_source(other.path, other.identity, b"") as b,
     ):
+        at, there = one.start + x.data_offsets[0], other.start + y.data_offsets[0]
         with task("comparing", x.size, "B") as advance:
-            for start, piece, twin in _read_pairs(
-                a, one.start + x.data_offsets[0], b, other.start + y.data_offsets[0], x.size
-            ):
+            for start, piece, twin in _read_pairs(a, at, b, there, x.size):
                 if piece != twin:
-                    return start + next(
-                        i for i, (p, q) in enumerate(zip(piece, twin, strict=True)) if p != q
-                    )
+                    pairs = enumerate(zip(piece, twin, strict=True), start)
+                    return next(place for place, (p, q) in pairs if p != q)
                 advance(len(piece))
         a.check_unchanged()
         b.check_unchanged()

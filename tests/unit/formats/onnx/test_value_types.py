@@ -21,8 +21,8 @@ ONE = TensorType("float32", (2, "n", 3))
         ([TensorType("int8", ()), TensorType("int8", ())], TensorType("int8", ())),
         ([ONE, TensorType("float32", (2, 3))], None),
         ([ONE, TensorType("int8", (2, 2, 3))], None),
-        ([ONE], None),
-        ([], None),
+        ([None, ONE], None),
+        ([None, None], None),
         ([ONE, None], None),
         ([ONE, TensorType("float32")], None),
         ([ONE, TensorType("", (2, 2, 3))], None),
@@ -32,7 +32,7 @@ ONE = TensorType("float32", (2, "n", 3))
 def test_the_dtype_and_the_sizes_that_both_have(
     types: list[TensorType | None], common: TensorType | None
 ) -> None:
-    data = value_types._find_common_type(types)
+    data = value_types._find_common_type(*types)
     assert (parse_type(data, 0, len(data)) if data else None) == common
 
 
