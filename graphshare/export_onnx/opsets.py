@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphshare.errors import Fault, UsageError
 from graphshare.ir.graph import Graph, Node, NodeDetails
-from graphshare.ir.walk import iter_graphs
+from graphshare.ir.walk import iter_nodes
 from graphshare.text.format import format_names
 
 DEFAULT = 17
@@ -56,7 +56,7 @@ def _is_newer(node: Node, opset: int) -> bool:
 
 def list_operators(graph: Graph) -> list[tuple[Node, NodeDetails]]:
     """Return the operators of an ONNX graph and of the bodies in it."""
-    return [(node, node.details) for each in iter_graphs(graph) for node in each.nodes if node.op]
+    return [(node, node.details) for node in iter_nodes(graph) if node.op]
 
 
 def list_versions(graph: Graph, opset: int) -> dict[str, int]:

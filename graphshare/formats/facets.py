@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -17,7 +18,7 @@ from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Dimensions, Tensor
-from graphshare.ir.walk import Body, iter_graphs
+from graphshare.ir.walk import Body, iter_nodes
 
 if TYPE_CHECKING:  # start-up: few commands make terms
     from graphshare.ir.terms import Facts, NormalForm, Place, ReadContent, TermTable
@@ -293,11 +294,12 @@ class Meaning:
 
     def list_drawing(self, graph: Graph) -> list[Node]:
         """Return the operators that draw such numbers, themselves or in their bodies."""
-        return [
-            node
-            for node in graph.nodes
-            if node.op and any(map(self.draws_numbers, _list_with_bodies(node)))
-        ]
+        drawing = []
+        for node in graph.nodes:
+            inner = chain.from_iterable(map(iter_nodes, node.subgraphs))
+            if node.op and any(map(self.draws_numbers, chain([node], inner))):
+                drawing.append(node)
+        return drawing
 
     def inline_calls(
         self,
@@ -321,13 +323,6 @@ class Meaning:
         sizes.
         """
         return [], {}
-
-
-def _list_with_bodies(node: Node) -> Iterator[Node]:
-    yield node
-    for body in node.subgraphs:
-        for graph in iter_graphs(body):
-            yield from graph.nodes
 
 
 class Description:
