@@ -30,11 +30,11 @@ def unify(a: Shape, b: Shape) -> Shape:
         return b if a is None else a
     if a == b:
         return a
-    if len(a) != len(b) or any(
-        x is not None and y is not None and x != y for x, y in zip(a, b, strict=True)
-    ):
-        raise KernelError(f"{format_shape(a)} does not fit {format_shape(b)}")
-    return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
+    if len(a) == len(b):
+        unified = tuple([y if x is None else x for x, y in zip(a, b, strict=True)])
+        if all(y is None or x == y for x, y in zip(unified, b, strict=True)):
+            return unified
+    raise KernelError(f"{format_shape(a)} does not fit {format_shape(b)}")
 
 
 def is_known(shape: Shape) -> bool:
@@ -120,14 +120,13 @@ def same_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
 
 def broadcast_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the output of broadcast inputs, aligned at the last axis."""
-    if any(shape is None for shape in inputs):
+    known = [shape for shape in inputs if shape is not None]
+    if len(known) < len(inputs):
         return inputs, outputs
-    known: list[Dims] = [shape for shape in inputs if shape is not None]
     rank = max(map(len, known))
     padded = [(1,) * (rank - len(shape)) + shape for shape in known]
-    return inputs, [
-        unify(tuple(_broadcast_dim(column) for column in zip(*padded, strict=True)), outputs[0])
-    ]
+    broadcast = tuple(_broadcast_dim(column) for column in zip(*padded, strict=True))
+    return inputs, [unify(broadcast, outputs[0])]
 
 
 def _broadcast_dim(column: Sequence[Dim]) -> Dim:
