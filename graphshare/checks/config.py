@@ -36,12 +36,12 @@ class CheckConfig(msgspec.Struct, frozen=True):
 
     def list_ignored_codes(self, path: str) -> tuple[str, ...]:
         relative = relative_path(path, self.folder)
-        ignored = (
-            codes
-            for glob, codes in self.per_path_ignore.items()
-            if fnmatchcase(relative, glob) or fnmatchcase(os.path.basename(relative), glob)
-        )
-        return tuple(code for codes in ignored for code in codes)
+        name = os.path.basename(relative)
+        ignored: list[str] = []
+        for glob, codes in self.per_path_ignore.items():
+            if fnmatchcase(relative, glob) or fnmatchcase(name, glob):
+                ignored += codes
+        return tuple(ignored)
 
 
 class CheckOptions(msgspec.Struct, frozen=True):

@@ -41,13 +41,9 @@ class OperatorWithConstants:
         find: FindConstant,
         name_rest: Callable[[tuple[int, ...]], Hashable],
     ) -> None:
-        self.op, self.attrs, self.count, self.find, self.name_rest = (
-            op,
-            attrs,
-            count,
-            find,
-            name_rest,
-        )
+        """``name_rest`` is called with the shape of the weight."""
+        self.op, self.attrs, self.count = op, attrs, count
+        self.find, self.name_rest = find, name_rest
 
     def find_layer(self) -> tuple[Constant, Constant | None] | None:
         """Return a layer's weight and bias; None where one is not constant."""

@@ -158,12 +158,12 @@ def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
 def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
     if str(a.dtype) not in LAPACK:
         raise KernelError(f"{a.dtype} is not supported, expected {' or '.join(LAPACK)}")
-    limit = attrs["rcond"]
-    if rcond is not None:
-        limit = rcond
-        require(
-            _broadcasts_to(rcond.shape, a.shape[:-2]),
-            f"rcond {format_shape(rcond.shape)} does not broadcast to one number for each matrix",
+    limit: Any = rcond
+    if rcond is None:
+        limit = attrs["rcond"]
+    elif not _broadcasts_to(rcond.shape, a.shape[:-2]):
+        raise KernelError(
+            f"rcond {format_shape(rcond.shape)} does not broadcast to one number for each matrix"
         )
     with refuse_invalid_call():
         return np.linalg.pinv(check_finite(a), limit, attrs["hermitian"])
