@@ -146,6 +146,13 @@ def negative_size(shapes: Sequence[Shape]) -> str | None:
     return None
 
 
+def lie_within(numbers: Array, least: int, greatest: int) -> bool:
+    """Return whether all whole ``numbers`` are from ``least`` to ``greatest``."""
+    if not numbers.size:
+        return True
+    return bool(numbers.min() >= least and numbers.max() <= greatest)
+
+
 def _is_finite(array: Array) -> bool:
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 

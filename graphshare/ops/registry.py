@@ -63,19 +63,19 @@ def name_inputs(node: Node) -> tuple[str, ...] | None:
 def auxiliary_slots(node: Node) -> tuple[int, ...]:
     """Return the positions of mutated inputs; none for an unknown operator."""
     signature = find_signature(node)
-    return (
-        ()
-        if signature is None
-        else signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
-    )
+    if signature is None:
+        return ()
+    return signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
 
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
     """Return the outputs that a user can name; for an unknown operator all in the file."""
     if node.details.outputs and node.op:
         return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
+    count = 1 if node.is_variable else node.num_outputs or 1
     outputs = find_outputs(node)
-    count = outputs.visible if outputs else 1 if node.is_variable else node.num_outputs or 1
+    if outputs is not None:
+        count = outputs.visible
     return (Entry(node, i) for i in range(count))
 
 
@@ -89,7 +89,9 @@ def total_outputs(node: Node) -> int | None:
 
 def find_outputs(node: Node) -> OutputList | None:
     """Return the outputs by signature and attributes; None if unknown."""
-    signature = find_signature(node) if not node.is_variable else None
+    if node.is_variable:
+        return None
+    signature = find_signature(node)
     return signature.outputs(node.attrs, subgraphs=node.subgraphs) if signature else None
 
 

@@ -419,7 +419,10 @@ def _layer_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Ty
 
 def _concat_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     parts = inputs[: attrs["num_args"]]
-    return parts, ["int8" if "int8" in parts else None if None in parts else "uint8", *_ENDS]
+    dtype: str | None = "int8"
+    if "int8" not in parts:
+        dtype = None if None in parts else "uint8"
+    return parts, [dtype, *_ENDS]
 
 
 def _add_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

@@ -32,7 +32,8 @@ def slices(attrs: Attrs, rank: int) -> tuple[slice, ...]:
         KernelError: there are more of them than axes, or a step is 0.
     """
     begin, end, step = (attrs[key] or () for key in ("begin", "end", "step"))
-    if len(begin) != len(end) or len(begin) > rank or (step and len(step) != len(begin)):
+    has_one_length = len(begin) == len(end) and len(step) in (0, len(begin))
+    if len(begin) > rank or not has_one_length:
         raise KernelError(
             f"begin {begin}, end {end} and step {step} must have the same length, at most {rank}"
         )
