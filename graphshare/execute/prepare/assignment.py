@@ -150,12 +150,14 @@ def infer_variables(
     held = {node: array.shape for node, array in parameters.items()}
     fed = {node: array.shape for node, array in feeds.items()}
     types = {node: str(array.dtype) for node, array in parameters.items()}
-    given = {**held, **shapes}
-    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in given.items()}
+    known_shapes = {**held, **shapes}
+    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in known_shapes.items()}
     yielding = {node: str(array.dtype) for node, array in feeds.items()}
     check_shapes({**held, **fed}, Inference(list(stated), stated, {}))
     try:
-        return infer(part, {**given, **fed}, types, nodes=nodes, yielding=yielding, held=held)
+        return infer(
+            part, {**known_shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held
+        )
     except RefusedError:
         # Inference without feeds shows which one does not fit; else the first error stands.
         check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))

@@ -213,8 +213,8 @@ class InputDrawer:
         self._session, self._feeds, self._shapes = session, feeds, shapes
         self._seed, self._graph = seed, graph
         self._integers, self.notes = integers, dict[str, str]()
-        given = {*feeds, *shapes}
-        chosen = {name: shape for name, shape in session.defaults.items() if name in given}
+        wanted = {*feeds, *shapes}
+        chosen = {name: shape for name, shape in session.defaults.items() if name in wanted}
         declared = {**session.inputs, **chosen}
         names = dict.fromkeys((*order, *declared))
         self._declared = {name: declared[name] for name in names if name in declared}
@@ -323,7 +323,7 @@ class InputDrawer:
             return list(chosen)
         return [m if n is None else n for n, m in zip(chosen, declared, strict=True)]
 
-    def _known_sizes(self, name: str) -> Sequence[int | None]:
+    def _list_known_sizes(self, name: str) -> Sequence[int | None]:
         if name in self._feeds:
             return getattr(self._feeds[name], "shape", ())
         return self._sizes(name)
@@ -377,7 +377,7 @@ class InputDrawer:
 
     def _find_size(self, symbol: object) -> int | None:
         for name, declared in self._declared.items():
-            for dimension, size in zip(declared, self._known_sizes(name), strict=False):
+            for dimension, size in zip(declared, self._list_known_sizes(name), strict=False):
                 if dimension == symbol and size is not None:
                     return int(size)
         return None
