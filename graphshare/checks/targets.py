@@ -186,8 +186,7 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
     with open_model_file(path) as opened:
         format_, file = recognize_format(opened)
         named = _find_named_format(path) or format_
-        is_misnamed = named is not format_ and bool(file.start)
-        if is_misnamed and format_.may_fit(file.start):
+        if named is not format_ and file.start and format_.may_fit(file.start):
             hint = f"let its name end in {format_.names.suffix}, or put the right file in its place"
             fault = Fault(
                 f"begins like {format_.file}, and its name is that of {named.file}",

@@ -120,8 +120,8 @@ def _read_value_file(path: str, name: str) -> dict[str, Any]:
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
     """Return the images of a file or folder, if any, under an empty name."""
-    is_named_so = is_folder(path) or path.lower().endswith(IMAGE_ENDINGS)
-    if is_named_so or is_image(read_start(path, endings=_ENDINGS)):
+    has_image_path = is_folder(path) or path.lower().endswith(IMAGE_ENDINGS)
+    if has_image_path or is_image(read_start(path, endings=_ENDINGS)):
         return {"": open_image_files([path], settings)}
     return {}
 
