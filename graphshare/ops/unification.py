@@ -37,6 +37,16 @@ def unify(a: Shape, b: Shape) -> Shape:
     raise KernelError(f"{format_shape(a)} does not fit {format_shape(b)}")
 
 
+def contradict(one: object, other: object) -> bool:
+    """Return whether two sizes, or dtypes, are known and differ."""
+    return one is not None and other is not None and one != other
+
+
+def exceeds(size: Dim, limit: Dim) -> bool:
+    """Return whether both sizes are known, and the first is larger."""
+    return size is not None and limit is not None and size > limit
+
+
 def is_known(shape: Shape) -> bool:
     """Whether every dimension is known."""
     return shape is not None and None not in shape
@@ -184,7 +194,7 @@ def require_dtypes(inputs: Types, wanted: Types) -> None:
         KernelError: for the first such input.
     """
     for number, (dtype, other) in enumerate(zip(inputs, wanted, strict=True)):
-        if dtype is not None and other is not None and dtype != other:
+        if contradict(dtype, other):
             raise KernelError(f"input {number} is {dtype}, expected {other}")
 
 

@@ -25,6 +25,7 @@ from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import (
     count_elements,
     dims_of_rank,
+    exceeds,
     is_known,
     normalize_axis,
     same_dtypes,
@@ -53,7 +54,7 @@ def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shap
         unify(output, with_dim(common, at, None if None in sizes else known)), len(common)
     )
     whole = output[at]
-    if whole is not None and known > whole:
+    if exceeds(known, whole):
         raise KernelError(f"inputs with {known} along axis {at} do not fit an output with {whole}")
     if whole is not None and sizes.count(None) == 1:
         missing = sizes.index(None)
@@ -248,9 +249,7 @@ def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
         if not h or not w:
             raise KernelError(f"h_w is {attrs['h_w']}, expected a height and a width")
     for size, part in ((height, h), (width, w)):
-        if size is None or part is None:
-            continue
-        require(part <= size, f"a part of size {part} cannot be cropped out of {size}")
+        require(not exceeds(part, size), f"a part of size {part} cannot be cropped out of {size}")
     return n, c, h, w
 
 

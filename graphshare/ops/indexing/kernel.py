@@ -28,6 +28,7 @@ from graphshare.ops.unification import (
     dims_of_rank,
     dtype_from_attribute,
     dtype_rule,
+    exceeds,
     first_dtype,
     normalize_axis,
     output_rule,
@@ -305,7 +306,7 @@ def _infer_index_copy_shapes(
     (count,) = dims_of_rank(inputs[1], 1)
     new = inputs[2] if old is None else unify(inputs[2], (count, *old[1:]))
     rows, room = new[0] if new else count, old[0] if old else None
-    if new and room is not None and rows is not None and rows > room:
+    if new and exceeds(rows, room):
         raise KernelError(f"{rows} new rows are more than the {room} that there are")
     return [old, (rows,), new], [old]
 

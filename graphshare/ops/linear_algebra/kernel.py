@@ -20,7 +20,7 @@ from graphshare.ops.kernel import (
     Shapes,
 )
 from graphshare.ops.limits import LAPACK, Limits, require, with_limits
-from graphshare.ops.unification import output_rule, same_dtypes, same_shapes, unify
+from graphshare.ops.unification import exceeds, output_rule, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count, format_shape
 
@@ -264,7 +264,7 @@ def _infer_gelqf_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     problem = "the matrix has more rows than columns"
     require(len(shape) >= 2, problem)
     rows, columns = shape[-2:]
-    require(rows is None or columns is None or rows <= columns, problem)
+    require(not exceeds(rows, columns), problem)
     return [shape], [shape, (*shape[:-2], rows, rows)]
 
 

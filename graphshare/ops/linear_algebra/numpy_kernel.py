@@ -29,7 +29,9 @@ from graphshare.ops.linear_algebra.kernel import (
 )
 from graphshare.ops.unification import (
     broadcast_shapes,
+    contradict,
     count_elements,
+    exceeds,
     is_known,
     normalize_axis,
     output_rule,
@@ -278,7 +280,7 @@ def _svd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     wanted = "expected matrices with at most as many rows as columns"
     require(len(a) >= 2, wanted)
     rows, columns = a[-2:]
-    require(rows is None or columns is None or rows <= columns, wanted)
+    require(not exceeds(rows, columns), wanted)
     results = ((*a[:-2], a[-2], a[-2]), a[:-1], a)
     return inputs, [unify(x, y) for x, y in zip(results, outputs, strict=True)]
 
@@ -310,7 +312,7 @@ def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     order = (*without_axes(a, last), *(a[axis] for axis in last))
     left, right = order[: len(b)], order[len(b) :]
     rows, columns = count_elements(left), count_elements(right)
-    if rows is not None and columns is not None and rows != columns:
+    if contradict(rows, columns):
         raise KernelError(
             f"{format_shape(a)} has {rows} equations for {columns} unknowns, expected the same number"
         )

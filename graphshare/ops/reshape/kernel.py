@@ -25,6 +25,7 @@ from graphshare.ops.kernel import (
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import (
+    contradict,
     count_elements,
     dims_of_rank,
     first_dtype,
@@ -346,7 +347,7 @@ def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     begin, end = _span(attrs["lhs_begin"], attrs["lhs_end"], len(x))
     first, last = _span(attrs["rhs_begin"], attrs["rhs_end"], len(y))
     replaced, by = _product(x[begin:end]), _product(y[first:last])
-    if replaced is not None and by is not None and replaced != by:
+    if contradict(replaced, by):
         raise KernelError(
             f"{format_shape(x[begin:end])} cannot take the shape {format_shape(y[first:last])}"
         )

@@ -11,6 +11,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, Kern
 from graphshare.ops.limits import require
 from graphshare.ops.unification import (
     dims_of_rank,
+    exceeds,
     first_dtype,
     normalize_axis,
     output_rule,
@@ -110,8 +111,7 @@ def _cut_like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     for axis in attrs["axes"] or range(len(x)):
         here = normalize_axis(axis, len(x))  # counted from the front in both
         size, length = x[here], y[normalize_axis(here, len(y))]
-        if size is not None and length is not None and length > size:
-            raise KernelError(f"axis {axis} of size {size} cannot be cut to {length}")
+        require(not exceeds(length, size), f"axis {axis} of size {size} cannot be cut to {length}")
         result[here] = length
     return tuple(result)
 

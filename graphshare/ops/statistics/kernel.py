@@ -149,7 +149,8 @@ def matrix_order(order: float) -> float:
     return inf if order > 0 else -inf
 
 
-def _is_frobenius(attrs: Attrs, axes: Sequence[int]) -> bool:
+def is_frobenius(attrs: Attrs, axes: Sequence[int]) -> bool:
+    """Return whether the norm is the root of the sum of squares, over any number of axes."""
     return attrs["flag"] == -2 or (attrs["flag"] == 1 and len(axes) == 2)
 
 
@@ -169,7 +170,7 @@ def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return the norm of vectors (one axis) or matrices (two); more outputs serve the gradient."""
     axes, keep, order = norm_axes(attrs, x.ndim), attrs["keepdims"], attrs["ord"]
     wide = x.astype(np.float64)
-    if _is_frobenius(attrs, axes):
+    if is_frobenius(attrs, axes):
         result = np.sqrt(np.square(wide).sum(axis=axes, keepdims=keep))
     elif len(axes) == 2 and order in (2, -2):  # by singular values
         if x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]:
@@ -410,7 +411,7 @@ def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     x, order = entry.inputs[0], entry.attrs["ord"]
     axes = norm_axes(entry.attrs, x.ndim)
     whole, gradient = restore_axes(x, entry.outputs[0], axes), restore_axes(x, dy, axes)
-    if _is_frobenius(entry.attrs, axes):
+    if is_frobenius(entry.attrs, axes):
         dx = gradient * x / whole
     elif len(axes) == 2 and order not in (2, -2):
         dx = _sum_norm_gradient(x, axes, order, gradient)
