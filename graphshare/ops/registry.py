@@ -53,11 +53,9 @@ def find_signature(node: Node) -> Signature | None:
 def name_inputs(node: Node) -> tuple[str, ...] | None:
     """Return the inputs' formal names, perhaps too many; None without a signature."""
     signature = find_signature(node)
-    return (
-        None
-        if signature is None
-        else signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
-    )
+    if signature is None:
+        return None
+    return signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
 
 
 def auxiliary_slots(node: Node) -> tuple[int, ...]:
@@ -213,11 +211,9 @@ class Contributions(Generic[Item]):
     def _find_in_family(self, name: str) -> Item | None:
         """Load no file after the one with the item."""
         family = FAMILY_OF.get(name)
-        tables = (
-            ()
-            if family is None
-            else (_read_table(family, file, self._table) for file in self._files)
-        )
+        if family is None:
+            return None
+        tables = (_read_table(family, file, self._table) for file in self._files)
         return next((table[name] for table in tables if name in table), None)
 
 

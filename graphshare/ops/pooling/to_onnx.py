@@ -200,11 +200,9 @@ def _average_all(t: Translation, x: Value, cells: _Cells) -> str:
         padded, inner = _pad_all(t, x, cells, 0)
         total = sum_windows(t, padded, place_taps(window, inner.counts))
         return t.emit("Div", total, t.number(prod(window.kernel), x.dtype))
-    return (
-        _average(t, x, cells, include=True)
-        if cells.fits
-        else _average(t, *_pad_all(t, x, cells, 0), include=True)
-    )
+    if cells.fits:
+        return _average(t, x, cells, include=True)
+    return _average(t, *_pad_all(t, x, cells, 0), include=True)
 
 
 def _average(t: Translation, x: Value | str, cells: _Cells, *, include: bool) -> str:
