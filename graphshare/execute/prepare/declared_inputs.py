@@ -97,25 +97,19 @@ def unify_sizes(
     unified, faults = dict(shapes), list[Fault]()
     left, right = map(list_declared, graphs)
     held = {node.name for node in graphs[0].variables()}
-    # A body need not read all that the other one reads
-    names = {name: twin for name, twin in names.items() if name in held}
-    # The second graph's statements by the first one's names
-    stated = {name: right[twin][1] for name, twin in names.items() if twin in right}
+    # The second graph's statements by the first one's names: a body need not read all that the
+    # other one reads
+    stated = {
+        name: right[twin][1] for name, twin in names.items() if name in held and twin in right
+    }
     for name, others in stated.items():
         if others is None:
             continue
         wanted, sizes = shapes.get(name), left.get(name, _UNKNOWN)[1]
-        text = f"{format_declared(others)} in {titles[1]}"
-        if sizes is not None and not fits_sizes(sizes, others):
-            own_text = f"{format_declared(sizes)} in {titles[0]}"
-            faults.append(Fault(f"input {name!r} is {own_text}, and {text}", node=name))
-        elif not fits_sizes(wanted, sizes):
-            continue  # drawing values for the first graph reports this
-        elif not fits_sizes(wanted, others):
-            own_text = format_shape(shapes[name])
-            message = f"input {name!r} is given as {own_text}, but it is {text}"
-            faults.append(Fault(message, node=name))
-        else:
+        conflict = _describe_conflict(wanted, sizes, others, titles)
+        if conflict:
+            faults.append(Fault(f"input {name!r} is {conflict}", node=name))
+        elif fits_sizes(wanted, sizes):
             # A graph without stated sizes infers them from the other's.
             unified[name] = _fill_sizes(wanted or sizes or (None,) * len(others), others)
     if faults:
@@ -123,6 +117,22 @@ def unify_sizes(
     # A size of one name in the second graph is one size, even if the first has no names.
     named = {name: texts for name, texts in stated.items() if texts and name in unified}
     return {**unified, **_bind_names(unified, named)}
+
+
+def _describe_conflict(
+    wanted: GivenShape | None,
+    sizes: Sequence[object] | None,
+    others: Sequence[object],
+    titles: Sequence[str],
+) -> str:
+    """Describe sizes of one input that both graphs, or the second and the user, fix differently."""
+    text = f"{format_declared(others)} in {titles[1]}"
+    if sizes is not None and not fits_sizes(sizes, others):
+        return f"{format_declared(sizes)} in {titles[0]}, and {text}"
+    # Drawing values for the first graph reports what does not fit there.
+    if wanted is not None and fits_sizes(wanted, sizes) and not fits_sizes(wanted, others):
+        return f"given as {format_shape(wanted)}, but it is {text}"
+    return ""
 
 
 def _fill_sizes(sizes: Sequence[object], others: Sequence[object]) -> GivenShape:

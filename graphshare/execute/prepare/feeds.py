@@ -70,8 +70,6 @@ def load_feeds(
         except GraphshareError as error:
             unreadable += error.faults
             continue
-        if name:
-            arrays = _select_array(arrays, name)
         if not arrays or "" in arrays:
             hint = "it must hold one array, or one of that name"
             if arrays:
@@ -129,7 +127,10 @@ def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
 def _read_feed(name: str, path: str, images: ImageSettings) -> dict[str, Any]:
     # A file whose name is a number is a file.
     value = _read_value(path) if name and not os.path.exists(path) else {}
-    return value or _read_value_file(path, name) or _read_images(path, images) or read_arrays(path)
+    arrays = value or _read_value_file(path, name) or _read_images(path, images)
+    if not arrays:
+        arrays = read_arrays(path)
+    return _select_array(arrays, name) if name else arrays
 
 
 def for_variables(
