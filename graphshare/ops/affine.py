@@ -41,7 +41,6 @@ class OperatorWithConstants:
         find: FindConstant,
         name_rest: Callable[[tuple[int, ...]], Hashable],
     ) -> None:
-        """``name_rest`` is called with the shape of the weight."""
         self.op, self.attrs, self.count = op, attrs, count
         self.find, self.name_rest = find, name_rest
 

@@ -144,7 +144,7 @@ def _infer_step_shape(shape: Shape) -> Shape:
 
 
 def _infer_head_shapes(results: Shapes, count: int) -> list[Shape]:
-    """A single axis remains, with size 1."""
+    """Return the shapes of a body's heads; the first ``count`` outputs are stacked heads."""
     stacked = [None if shape is None else shape[1:] for shape in results[:count]]
     return [*stacked, *results[count:]]
 
