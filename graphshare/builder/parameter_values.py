@@ -90,7 +90,7 @@ class ParameterValues:
                 (node, self._arrays[node]) for node in plan.variables if node in self._arrays
             )
             heads = [var.entry for var in targets]
-            # The memory of a run follows from its shapes, so one check for each key is enough.
+            # A run's memory follows from its shapes: one check for each key is enough.
             check_memory(inference.nodes, heads, inference, arrays)
         inference = self._inferences[key]
         values = {

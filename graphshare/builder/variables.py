@@ -215,7 +215,7 @@ def _is_size(size: int | None) -> bool:
 
 
 def _format_shape_attribute(shape: Shape) -> dict[str, str]:
-    """0 stands for an unknown size."""
+    """Return ``__shape__``, if the rank is known; 0 stands for an unknown size."""
     if shape is None:
         return {}
     return {"__shape__": str(tuple(0 if size is None else size for size in shape))}
