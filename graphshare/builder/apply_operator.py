@@ -75,28 +75,25 @@ def apply(
     check_reuse(operator, name, reuse)
     application = _check_application(scope, operator, inputs, named)
     missing = _list_missing(application)
-    owner, node_name = _choose_names(
-        scope, operator, name, any(m.kind is not Kind.INPUT for m in missing)
-    )
+    missing_inputs = [m for m in missing if m.kind is Kind.INPUT]
+    missing_parameters = [m for m in missing if m.kind is not Kind.INPUT]
+    owner, node_name = _choose_names(scope, operator, name, bool(missing_parameters))
     count = len(application.formals) or len(application.inputs)
     inferred = _infer_operator(
         application.signature.name, node_name, application.attrs, application.inputs, count
     )
     parameters = {
         m.position: _plan_parameter(application, owner, m, inferred.inputs[m.position], reuse)
-        for m in missing
-        if m.kind is not Kind.INPUT
+        for m in missing_parameters
     }
     final = scope.registry.find_free(node_name, scope.naming)
     # As in MXNet: softmax_label.
     labels = {
         m.position: scope.registry.find_free(f"{final}_{m.formal}", scope.naming)
-        for m in missing
-        if m.kind is Kind.INPUT
+        for m in missing_inputs
     }
-    _check_distinct(
-        operator, [final, *labels.values(), *(plan.name for plan in parameters.values())]
-    )
+    parameter_names = [plan.name for plan in parameters.values()]
+    _check_distinct(operator, [final, *labels.values(), *parameter_names])
     return _create(application, final, labels, parameters, inferred)
 
 
@@ -118,18 +115,14 @@ def _check_application(
     by_position = _place_inputs(operator, signature, formals, inputs, named)
     _check_sessions(scope, operator, by_position.values())
     mutated = signature.auxiliary_slots(attrs, max(len(formals), len(by_position)))
-    not_variables = [
-        by_position[slot]
-        for slot in mutated
-        if slot in by_position and not by_position[slot].node.is_variable
+    written = [by_position[slot] for slot in mutated if slot in by_position]
+    faults = [
+        Fault(f"{operator}: writes into {var.name!r}, which is not a variable")
+        for var in written
+        if not var.node.is_variable
     ]
-    if not_variables:
-        raise RefusedError(
-            [
-                Fault(f"{operator}: writes into {x.name!r}, which is not a variable")
-                for x in not_variables
-            ]
-        )
+    if faults:
+        raise RefusedError(faults)
     return _Application(
         scope, operator, signature, attrs, tuple(formals), by_position, tuple(mutated)
     )
@@ -170,13 +163,9 @@ def _format_attribute(value: object) -> str:
     """Format like MXNet's Python interface; numpy's integers are integers."""
     if isinstance(value, (tuple, list)):
         members = ", ".join(map(_format_attribute, value))
-        return (
-            f"[{members}]"
-            if isinstance(value, list)
-            else f"({members},)"
-            if len(value) == 1
-            else f"({members})"
-        )
+        if isinstance(value, list):
+            return f"[{members}]"
+        return f"({members},)" if len(value) == 1 else f"({members})"
     return value.__name__ if isinstance(value, type) else str(value)
 
 
@@ -188,13 +177,11 @@ def _place_inputs(
     named: Mapping[str, object],
 ) -> dict[int, Var]:
     faults = []
+    names = ", ".join(formals) or "none"
     if len(inputs) > len(formals) and signature.inputs_known:
-        takes = ", ".join(formals) or "none"
-        faults.append(
-            Fault(
-                f"{operator}: got {format_count(len(inputs), 'input')}, expected at most {len(formals)} ({takes})"
-            )
-        )
+        count = format_count(len(inputs), "input")
+        message = f"{operator}: got {count}, expected at most {len(formals)} ({names})"
+        faults.append(Fault(message))
     hint = "create it with constant, variable or placeholder"
     faults += [
         Fault(f"{operator}: input {i} is a {type(x).__name__}, not a Var", hint=hint)
@@ -207,10 +194,7 @@ def _place_inputs(
             continue
         if key not in formals:
             faults.append(
-                Fault(
-                    f"{operator}: has no input {key!r}",
-                    hint=f"its inputs are {', '.join(formals) or 'none'}",
-                )
+                Fault(f"{operator}: has no input {key!r}", hint=f"its inputs are {names}")
             )
         elif formals.index(key) in by_position:
             faults.append(Fault(f"{operator}: input {key!r} is given twice"))
@@ -222,27 +206,26 @@ def _place_inputs(
 
 
 def _check_sessions(scope: Scope, operator: str, inputs: Iterable[Var]) -> None:
-    foreign = [x for x in inputs if x.session is not scope.session]
-    if foreign:
-        hint = "a graph is authored in one session; enter the session of the inputs with `with session:`"
-        raise RefusedError(
-            [
-                Fault(f"{operator}: {x.name!r} belongs to another session", hint=hint)
-                for x in foreign
-            ]
-        )
+    hint = (
+        "a graph is authored in one session; enter the session of the inputs with `with session:`"
+    )
+    faults = [
+        Fault(f"{operator}: {var.name!r} belongs to another session", hint=hint)
+        for var in inputs
+        if var.session is not scope.session
+    ]
+    if faults:
+        raise RefusedError(faults)
 
 
 def _check_distinct(operator: str, names: Sequence[str]) -> None:
     """A user's naming policy may give two parameters of one operator the same name."""
-    repeated = find_duplicates(names)
-    if repeated:
-        raise RefusedError(
-            [
-                Fault(f"{operator}: the naming policy gives the name {name!r} twice")
-                for name in repeated
-            ]
-        )
+    faults = [
+        Fault(f"{operator}: the naming policy gives the name {name!r} twice")
+        for name in find_duplicates(names)
+    ]
+    if faults:
+        raise RefusedError(faults)
 
 
 def _list_missing(application: _Application) -> list[_Missing]:

@@ -148,12 +148,11 @@ class Model(msgspec.Struct, frozen=True, eq=False):
 
     def get_outputs(self) -> list[Var]:
         """Return the outputs of all operators, in the order of creation."""
-        return [
-            output
-            for node, outputs in self.scope.registry.outputs.items()
-            if not node.is_variable and node.name.startswith(self.scope.names)
-            for output in outputs
-        ]
+        listed: list[Var] = []
+        for node, outputs in self.scope.registry.outputs.items():
+            if not node.is_variable and node.name.startswith(self.scope.names):
+                listed += outputs
+        return listed
 
     def get_middles(self, pattern: str = "*/out") -> list[Var]:
         """Return the outputs whose operators match a glob; by default a block's last, called

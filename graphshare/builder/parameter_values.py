@@ -84,27 +84,24 @@ class ParameterValues:
         if key not in self._inferences:
             if len(self._inferences) >= CACHE_SIZE:
                 self._inferences.clear()
-            self._inferences[key] = self._infer_run(plan, targets, fed)
-            arrays = {
-                **fed,
-                **{node: self._arrays[node] for node in plan.variables if node in self._arrays},
-            }
-            # A run's memory follows from its shapes: one check for each key is enough.
-            check_memory(
-                self._inferences[key].nodes,
-                [var.entry for var in targets],
-                self._inferences[key],
-                arrays,
+            inference = self._inferences[key] = self._infer_run(plan, targets, fed)
+            arrays = dict(fed)
+            arrays.update(
+                (node, self._arrays[node]) for node in plan.variables if node in self._arrays
             )
+            heads = [var.entry for var in targets]
+            # A run's memory follows from its shapes: one check for each key is enough.
+            check_memory(inference.nodes, heads, inference, arrays)
         inference = self._inferences[key]
         values = {
             node: convert_feed(node.name, array, inference.types[node][0])
             for node, array in fed.items()
         }
         self._initialise([node for node in plan.variables if node not in fed], inference)
-        return {
+        complete = {
             node: values[node] if node in fed else self._arrays[node] for node in plan.variables
-        }, inference
+        }
+        return complete, inference
 
     def _initialise(self, nodes: Sequence[Node], inference: Inference) -> None:
         missing = [node for node in nodes if node not in self._arrays]
@@ -115,16 +112,13 @@ class ParameterValues:
                 [Fault(fault.message, node=fault.node, hint=hint) for fault in faults]
             )
         for node in missing:
-            shape = tuple(size or 0 for size in inference.shapes[node][0] or ())
-            self.set(
-                node,
-                initial_value(node, shape, inference.types[node][0] or "float32", seed=self._seed),
-            )
+            shape, dtype = inference.shapes[node][0], inference.types[node][0] or "float32"
+            sizes = tuple(size or 0 for size in shape or ())
+            self.set(node, initial_value(node, sizes, dtype, seed=self._seed))
 
     def _infer_alone(self, var: Var) -> Inference:
-        return infer(
-            extract_graph([var]), self._collect_shapes([var.node]), self._collect_dtypes([var.node])
-        )
+        shapes, dtypes = self._collect_shapes([var.node]), self._collect_dtypes([var.node])
+        return infer(extract_graph([var]), shapes, dtypes)
 
     def _infer_run(
         self, plan: ExecutionPlan, targets: Sequence[Var], fed: Mapping[Node, Array]
@@ -132,30 +126,29 @@ class ParameterValues:
         graph = extract_graph(targets)
         known = self._collect_shapes(node for node in plan.variables if node not in fed)
         dtypes = self._collect_dtypes(plan.variables)
+        fed_shapes = {node: array.shape for node, array in fed.items()}
         # For the message: the shapes that would have fit.
         without_feed = infer(graph, known, dtypes, nodes=graph.nodes)
-        check_shapes({node: array.shape for node, array in fed.items()}, without_feed)
-        return infer(
-            graph,
-            {**known, **{node: array.shape for node, array in fed.items()}},
-            dtypes,
-            nodes=graph.nodes,
-        )
+        check_shapes(fed_shapes, without_feed)
+        return infer(graph, {**known, **fed_shapes}, dtypes, nodes=graph.nodes)
 
     def _collect_shapes(self, nodes: Iterable[Node]) -> dict[Node, tuple[int | None, ...]]:
         known: dict[Node, tuple[int | None, ...]] = {}
         for node in nodes:
-            shape = (
-                self._arrays[node].shape if node in self._arrays else self._registry.shapes[node][0]
-            )
+            shape = self._registry.shapes[node][0]
+            if node in self._arrays:
+                shape = self._arrays[node].shape
             if shape is not None:
                 known[node] = shape
         return known
 
     def _collect_dtypes(self, nodes: Iterable[Node]) -> dict[Node, str]:
-        return {
-            node: dtype for node in nodes if (dtype := self._registry.dtypes[node][0]) is not None
-        }
+        known: dict[Node, str] = {}
+        for node in nodes:
+            dtype = self._registry.dtypes[node][0]
+            if dtype is not None:
+                known[node] = dtype
+        return known
 
 
 class TrainingState:
@@ -203,11 +196,7 @@ class TrainingState:
         )
         result.gradients = fill_zeros(result.gradients, nodes, values)
         variables = self._registry.variables
-        parameters = [
-            v.var
-            for v in variables.values()
-            if v.kind is Kind.PARAMETER and v.var.node in result.gradients
-        ]
+        parameters = [var for var in self._list_parameters() if var.node in result.gradients]
         if parameters:  # a pass for only the gradients of inputs does not change the next update
             inputs = [node for node in graph.variables() if variables[node.name].kind is Kind.INPUT]
             self.gradients = {var: result.gradients[var.node] for var in parameters}
@@ -216,13 +205,15 @@ class TrainingState:
             self._states = {node: value for node, value in result.states.items() if node not in fed}
         return result
 
+    def _list_parameters(self) -> list[Var]:
+        variables = self._registry.variables.values()
+        return [variable.var for variable in variables if variable.kind is Kind.PARAMETER]
+
     def _resolve_wrt(
         self, plan: ExecutionPlan, fed: Mapping[Node, Array], wrt: Sequence[Var] | None
     ) -> list[Node]:
         if wrt is None:
-            parameters = [
-                v.var.node for v in self._registry.variables.values() if v.kind is Kind.PARAMETER
-            ]
+            parameters = [var.node for var in self._list_parameters()]
             needed = [node for node in parameters if node in plan.variables and node not in fed]
             if not needed:
                 hint = "wrt= also accepts inputs"
@@ -233,12 +224,10 @@ class TrainingState:
         faults = []
         for var in wrt:
             variable = self._registry.variables.get(var.name)
-            if variable is None or variable.var is not var or variable.kind is Kind.AUXILIARY:
-                faults.append(
-                    Fault(
-                        f"{var.name!r} is neither a parameter nor an input, so no gradient is kept for it"
-                    )
-                )
+            is_own = variable is not None and variable.var is var
+            if variable is None or not is_own or variable.kind is Kind.AUXILIARY:
+                message = f"{var.name!r} is neither a parameter nor an input, so no gradient is kept for it"
+                faults.append(Fault(message))
             elif var.node not in plan.variables:
                 faults.append(Fault(f"the targets do not need {var.name!r}"))
         if faults:
@@ -252,26 +241,21 @@ class TrainingState:
 
         Raises RefusedError as :meth:`graphshare.builder.session.Session.update`.
         """
-        applied = self.gradients if gradients is None else self._convert(gradients)
-        if not applied:
-            raise RefusedError(
-                Fault(
-                    "there are no gradients to apply",
-                    hint="Session.gradients(targets, feed) computes some",
-                )
-            )
-        factor = rescale if rescale is not None else self._rescale if gradients is None else 1.0
-        by_node = {var.node: gradient for var, gradient in applied.items()}
-        momentum = Momentum(
-            msgspec.structs.replace(settings, rescale=factor), list(by_node), self._momentum
-        )
         if gradients is None:
-            for (
-                node,
-                state,
-            ) in (
-                self._states.items()
-            ):  # before the parameters, because a fixed gamma is among the states
+            applied, factor = self.gradients, self._rescale
+        else:
+            applied, factor = self._convert(gradients), 1.0
+        if not applied:
+            hint = "Session.gradients(targets, feed) computes some"
+            raise RefusedError(Fault("there are no gradients to apply", hint=hint))
+        if rescale is not None:
+            factor = rescale
+        by_node = {var.node: gradient for var, gradient in applied.items()}
+        rescaled = msgspec.structs.replace(settings, rescale=factor)
+        momentum = Momentum(rescaled, list(by_node), self._momentum)
+        if gradients is None:
+            # Before the parameters, because a fixed gamma is among the states.
+            for node, state in self._states.items():
                 self._values.set(node, state)
             self._states = {}
         values = {var.node: self._values.get(var) for var in applied}
@@ -280,7 +264,7 @@ class TrainingState:
         self._updates += 1
 
     def _convert(self, gradients: Mapping[Var, Array]) -> dict[Var, Array]:
-        parameters = [v.var for v in self._registry.variables.values() if v.kind is Kind.PARAMETER]
+        parameters = self._list_parameters()
         faults = [
             Fault(f"{var.name!r} is not a parameter, so it is not trained")
             for var in gradients

@@ -136,26 +136,18 @@ def _check_shared(
             f"{format_shape(existing.var.shape)} and {format_shape(shape)}"
         )
     # An auxiliary state is not trained
-    both = existing.kind is Kind.PARAMETER and request.kind is Kind.PARAMETER
-    for field in ("dtype", "trainable", "regularizer") if both else ():
-        old, new = getattr(existing.settings, field), getattr(settings, field)
-        if old != new:
-            faults.append(f"variable {name} is shared with {field} {old} and {new}")
+    if existing.kind is Kind.PARAMETER and request.kind is Kind.PARAMETER:
+        for field in ("dtype", "trainable", "regularizer"):
+            old, new = getattr(existing.settings, field), getattr(settings, field)
+            if old != new:
+                faults.append(f"variable {name} is shared with {field} {old} and {new}")
     if own.initializer is not None and own.initializer != existing.settings.initializer:
         faults.append(
             f"variable {name} is shared with the initializers {existing.settings.initializer} and {own.initializer}"
         )
     if faults:
-        raise RefusedError(
-            [
-                Fault(
-                    text,
-                    node=name,
-                    hint="a shared parameter has one shape and one value of each setting",
-                )
-                for text in faults
-            ]
-        )
+        hint = "a shared parameter has one shape and one value of each setting"
+        raise RefusedError([Fault(text, node=name, hint=hint) for text in faults])
 
 
 def _default_initializer(name: str, formal: str) -> dict[str, str]:
@@ -206,9 +198,7 @@ def parse_shape(shape: Sequence[int | None] | None) -> Shape:
     if shape is None:
         return None
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
-    if not sizes or not all(
-        size is None or (_is_whole(size) and 0 <= size < 1 << 63) for size in sizes
-    ):
+    if not sizes or not all(map(_is_size, sizes)):
         hint = (
             "a shape is a tuple of sizes such as (None, 3), with None for an unknown size; the "
             "shape of a single number is (1,)"
@@ -217,13 +207,18 @@ def parse_shape(shape: Sequence[int | None] | None) -> Shape:
     return tuple(int(size) if size else None for size in sizes)
 
 
-def _is_whole(size: object) -> bool:
-    return hasattr(size, "__index__") and not isinstance(size, bool)
+def _is_size(size: int | None) -> bool:
+    if size is None:
+        return True
+    is_whole = hasattr(size, "__index__") and not isinstance(size, bool)
+    return is_whole and 0 <= size < 1 << 63
 
 
-def _format_shape_attribute(shape: Sequence[int | None]) -> str:
-    """0 stands for an unknown size."""
-    return str(tuple(0 if size is None else size for size in shape))
+def _format_shape_attribute(shape: Shape) -> dict[str, str]:
+    """Return ``__shape__``, if the rank is known; 0 stands for an unknown size."""
+    if shape is None:
+        return {}
+    return {"__shape__": str(tuple(0 if size is None else size for size in shape))}
 
 
 def create_parameter(scope: Scope, plan: ParameterPlan) -> Var:
@@ -289,7 +284,7 @@ def variable(
         name = _draw_variable_name(scope)
     own = Settings(initializer, regularizer, dtype, trainable)
     sizes = parse_shape(shape)
-    attrs = {} if sizes is None else {"__shape__": _format_shape_attribute(sizes)}
+    attrs = _format_shape_attribute(sizes)
     request = ParameterRequest(name, shape=sizes, own=own, attrs=attrs)
     return create_parameter(scope, plan_parameter(scope, request, reuse=reuse, absolute=absolute))
 
@@ -312,10 +307,8 @@ def placeholder(
     scope = current_scope()
     local = _draw_variable_name(scope) if name is None else name
     check_name(local)
-    attrs = {}
     sizes = parse_shape(shape)
-    if sizes is not None:
-        attrs["__shape__"] = _format_shape_attribute(sizes)
+    attrs = _format_shape_attribute(sizes)
     if dtype is not None:
         attrs["__dtype__"] = dtype_flag(dtype)
     return create_input(

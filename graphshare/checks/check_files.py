@@ -79,11 +79,9 @@ def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
 
 def _explain_unchecked(format_: ModelFormat) -> str:
     """Return why no rule checks models of this format, empty if some do."""
-    return (
-        ""
-        if any(rule.format == format_.name for rule in RULES.values())
-        else f"no rule looks at {format_.plural}"
-    )
+    if any(rule.format == format_.name for rule in RULES.values()):
+        return ""
+    return f"no rule looks at {format_.plural}"
 
 
 def check_targets(

@@ -36,12 +36,12 @@ class CheckConfig(msgspec.Struct, frozen=True):
 
     def list_ignored_codes(self, path: str) -> tuple[str, ...]:
         relative = relative_path(path, self.folder)
-        ignored = (
-            codes
-            for glob, codes in self.per_path_ignore.items()
-            if fnmatchcase(relative, glob) or fnmatchcase(os.path.basename(relative), glob)
-        )
-        return tuple(code for codes in ignored for code in codes)
+        name = os.path.basename(relative)
+        ignored: list[str] = []
+        for glob, codes in self.per_path_ignore.items():
+            if fnmatchcase(relative, glob) or fnmatchcase(name, glob):
+                ignored += codes
+        return tuple(ignored)
 
 
 class CheckOptions(msgspec.Struct, frozen=True):
@@ -90,24 +90,15 @@ def read_config(path: str) -> CheckConfig:
     for key in ("tool", "graphshare") if os.path.basename(path) == _SHARED_FILE else ():
         table = table.get(key, {}) if isinstance(table, dict) else {}
         prefix += f".{key}"
-    others = (
-        {key: value for key, value in table.items() if key != "check"}
-        if isinstance(table, dict)
-        else {}
-    )
+    others = dict(table) if isinstance(table, dict) else {}
+    table = others.pop("check", {}) if isinstance(table, dict) else table
     hint = f"settings stand in the table [{prefix}.check]".replace("$.", "")
-    faults = [
-        Fault(
-            "is a table that graphshare does not know"
-            if isinstance(value, dict)
-            else "is a setting outside the table of check",
-            where=path,
-            path=f"{prefix}.{key}",
-            hint=hint,
-        )
-        for key, value in others.items()
-    ]
-    table = table.get("check", {}) if isinstance(table, dict) else table
+    faults: list[Fault] = []
+    for key, value in others.items():
+        message = "is a setting outside the table of check"
+        if isinstance(value, dict):
+            message = "is a table that graphshare does not know"
+        faults.append(Fault(message, where=path, path=f"{prefix}.{key}", hint=hint))
     faults += [
         Fault(
             fault.message,

@@ -145,10 +145,8 @@ class CheckContext:
         graphs: list[tuple[Steps, Graph]] = [((), self.graph)]
         for steps, graph in graphs:  # grows during the loop
             for i, node in enumerate(graph.nodes):
-                graphs.extend(
-                    ((*steps, "nodes", i, "subgraphs", k), part)
-                    for k, part in enumerate(node.subgraphs)
-                )
+                for k, part in enumerate(node.subgraphs):
+                    graphs.append(((*steps, "nodes", i, "subgraphs", k), part))
         return graphs
 
     def nodes(self) -> Iterator[tuple[Steps, Node]]:
@@ -202,11 +200,9 @@ class CheckContext:
 
     @cached_property
     def roles(self) -> dict[Node, Role]:
-        names = (
-            None
-            if self.params is None or not self.params.named
-            else frozenset(self.records_by_name)
-        )
+        names = None
+        if self.params is not None and self.params.named:
+            names = frozenset(self.records_by_name)
         return assign_roles(self.graph, held=names)
 
     @cached_property
@@ -214,11 +210,11 @@ class CheckContext:
         """The prefixes (``arg``, ``aux``) allowed in a parameter file, by variable."""
         prefixes: dict[str, set[str]] = {}
         for node, role in self.roles.items():
-            prefixes.setdefault(node.name, set()).add(
-                "aux" if role.kind is Kind.AUXILIARY else "arg"
-            )
+            prefix = "aux" if role.kind is Kind.AUXILIARY else "arg"
+            prefixes.setdefault(node.name, set()).add(prefix)
         for implied in list_implied_variables(self.graph):
-            prefixes.setdefault(implied.name, set()).add("aux" if implied.auxiliary else "arg")
+            prefix = "aux" if implied.auxiliary else "arg"
+            prefixes.setdefault(implied.name, set()).add(prefix)
         return prefixes
 
     @cached_property
@@ -232,13 +228,14 @@ class CheckContext:
         variable).
         """
         needed = set(self.reachable)
-        # An initializer alone does not make an operator's data input a parameter: inputs may have
-        # one, too.
-        names: dict[str, Node | None] = {
-            n.name: n
-            for n, role in self.roles.items()
-            if role.is_parameter and n in needed and "__init__" not in role.why
-        }
+        names: dict[str, Node | None] = {}
+        for node, role in self.roles.items():
+            if not role.is_parameter or node not in needed:
+                continue
+            # An initializer alone does not make an operator's data input a parameter: inputs may
+            # have one, too.
+            if "__init__" not in role.why:
+                names[node.name] = node
         for implied in list_implied_variables(self.graph):
             if implied.node in needed and assign_implied_role(implied).is_parameter:
                 names.setdefault(implied.name, None)
@@ -265,10 +262,12 @@ class CheckContext:
 
     @cached_property
     def records(self) -> list[NamedRecord]:
-        records = enumerate(self.params.records if self.params else ())
-        return [
-            NamedRecord(i, record.key, record) for i, record in records if record.key is not None
-        ]
+        records: list[NamedRecord] = []
+        if self.params is not None:
+            for i, record in enumerate(self.params.records):
+                if record.key is not None:
+                    records.append(NamedRecord(i, record.key, record))
+        return records
 
     @cached_property
     def records_by_name(self) -> dict[str, list[NamedRecord]]:
@@ -279,18 +278,17 @@ class CheckContext:
 
     def find_record(self, name: str, prefixes: Collection[str] = ()) -> NamedRecord | None:
         """Return the last record of a variable (as in MXNet), preferably under one of ``prefixes``."""
-        records = self.records_by_name.get(name, ())
-        return next(
-            (record for record in reversed(records) if record.prefix in prefixes),
-            records[-1] if records else None,
-        )
+        records = self.records_by_name.get(name, [])[::-1]
+        preferred = [record for record in records if record.prefix in prefixes]
+        return next(iter(preferred or records), None)
 
     @cached_property
     def misfiled_records(self) -> list[tuple[NamedRecord, str]]:
+        prefixed = [(record, key) for record, key in self._keys_by_graph if record.prefix]
         return [
             (record, key)
-            for record, key in self._keys_by_graph
-            if record.prefix and record.prefix not in self.prefixes[record.name]
+            for record, key in prefixed
+            if record.prefix not in self.prefixes[record.name]
         ]
 
     @cached_property
@@ -304,26 +302,22 @@ class CheckContext:
         if not self.has_graph or self.params is None:
             return []
         # Without knowing which inputs an operator writes, a record may rightly have either prefix.
-        undecided = {
-            entry.node.name
-            for _, node in self.operators()
-            if node.op == "Custom" or not self.facts(node).known
-            for entry in node.inputs
-        }
+        undecided: set[str] = set()
+        for _, node in self.operators():
+            if node.op == "Custom" or not self.facts(node).known:
+                undecided.update(entry.node.name for entry in node.inputs)
         return [
             (record, join_key(min(self.prefixes[record.name]), record.name))
             for record in self.records
-            if self.prefixes.get(record.name) and record.name not in undecided
+            if record.name in self.prefixes and record.name not in undecided
         ]
 
     @cached_property
     def given_shapes(self) -> dict[str, PartialShape]:
         """The user's shapes by name; a pattern's shape applies to all matching variables."""
-        names = (
-            dict.fromkeys(variable.name for variable in self.name_lists.variables)
-            if self._given_shapes
-            else {}
-        )
+        if not self._given_shapes:
+            return {}
+        names = dict.fromkeys(variable.name for variable in self.name_lists.variables)
         return expand_patterns(self._given_shapes, names)
 
     @cached_property
@@ -332,17 +326,16 @@ class CheckContext:
 
     @cached_property
     def shared_parameters(self) -> list[Node]:
-        return [
-            node
-            for node, role in self.roles.items()
-            if role.is_parameter and len(self.consumers.get(node, ())) > 1
-        ]
+        parameters = [node for node, role in self.roles.items() if role.is_parameter]
+        return [node for node in parameters if len(self.consumers.get(node, ())) > 1]
 
     def facts(self, node: Node) -> OperatorFacts:
+        if node.subgraphs:
+            return read_facts(node)
         # Nodes with equal attributes share one map, and the graph keeps the maps alive, so identity
         # implies equal content.
         key = (node.op, id(node.attrs))
-        facts = self._facts.get(key) if not node.subgraphs else read_facts(node)
+        facts = self._facts.get(key)
         if facts is None:
             facts = self._facts[key] = read_facts(node)
         return facts
@@ -382,11 +375,9 @@ _UNKNOWN = OperatorFacts(False, False, (), None, False, (), None)
 def read_facts(node: Node) -> OperatorFacts:
     """Return the facts that a node's signature states, cached by operator and attributes."""
     items = tuple(node.attrs.items())
-    return (
-        _read_facts(node.op, items, node.subgraphs)
-        if node.subgraphs
-        else _read_facts_once(node.op, items)
-    )
+    if node.subgraphs:
+        return _read_facts(node.op, items, node.subgraphs)
+    return _read_facts_once(node.op, items)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -402,12 +393,10 @@ def _read_facts(
         return _UNKNOWN
     attrs = dict(items)
     faults = tuple(signature.parse(attrs)[1])
-    formals = (
-        signature.formal_inputs(attrs, subgraphs=subgraphs) if signature.inputs_known else None
-    )
-    slots = signature.auxiliary_slots(
-        attrs, len(formals) if formals is not None else 0, subgraphs=subgraphs
-    )
+    formals = None
+    if signature.inputs_known:
+        formals = signature.formal_inputs(attrs, subgraphs=subgraphs)
+    slots = signature.auxiliary_slots(attrs, len(formals or ()), subgraphs=subgraphs)
     outputs = signature.outputs(attrs, subgraphs=subgraphs)
     return OperatorFacts(
         True,

@@ -126,11 +126,9 @@ def _find_stage(reading: Reading, graph: dict[str, Any], fault: Fault) -> list[F
 
 def _relocate(steps: Steps, fault: Fault) -> Fault:
     inner = parse_path(fault.path)
-    return (
-        fault
-        if inner is None
-        else msgspec.structs.replace(fault, path=format_path((*steps, *inner)))
-    )
+    if inner is None:
+        return fault
+    return msgspec.structs.replace(fault, path=format_path((*steps, *inner)))
 
 
 def _correct_arguments(reading: Reading, body: bytes) -> None:

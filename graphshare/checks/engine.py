@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from graphshare.checks.context import CheckContext
 from graphshare.checks.document import BOM
-from graphshare.checks.graph_facts import KEY, is_suppressed
+from graphshare.checks.graph_facts import is_suppressed
 from graphshare.checks.rule import CheckRule, Violation
 from graphshare.checks.rules import rule_modules
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.mxnet.places import find_places
-from graphshare.ir.graph import Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.reports.model import Finding, Level, Steps, format_path
 from graphshare.text.names import did_you_mean
 
@@ -46,17 +46,22 @@ def select_codes(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> froz
 def _match_codes(texts: Iterable[str], faults: list[Fault]) -> set[str]:
     matches: set[str] = set()
     for text in texts:
-        codes = {
-            code
-            for code, rule in RULES.items()
-            if text == "ALL" or (text and code.startswith(text)) or rule.name == text
-        }
+        codes = _find_codes(text)
         if not codes:
             known = [*RULES, *(rule.name for rule in RULES.values())]
             hint = did_you_mean(text, known) or "see `report.rules`"
             faults.append(Fault(f"there is no rule {text!r}", hint=hint))
         matches |= codes
     return matches
+
+
+def _find_codes(text: str) -> set[str]:
+    if text == "ALL":
+        return set(RULES)
+    codes = {code for code, rule in RULES.items() if rule.name == text}
+    if text:
+        codes.update(code for code in RULES if code.startswith(text))
+    return codes
 
 
 def run_rules(
@@ -69,8 +74,9 @@ def run_rules(
         rule for code, rule in RULES.items() if code in codes and rule.format == context.subject
     ]
     violations = list(_find(context, [rule for rule in rules if rule.runs_after_errors]))
+    levels = {violation.level or rule.level for rule, violation in violations}
     # ONNX's checker would only repeat a fault that another rule has explained and located.
-    if all((violation.level or rule.level) is not Level.ERROR for rule, violation in violations):
+    if Level.ERROR not in levels:
         violations += _find(context, [rule for rule in rules if not rule.runs_after_errors])
     reported = [
         (rule, violation)
@@ -89,12 +95,9 @@ def _find(
     """Yield violations, by default at their nodes."""
     for rule in rules:
         for violation in rule.find(context):
-            yield (
-                rule,
-                violation
-                if violation.steps
-                else replace(violation, steps=context.node_steps(violation.node)),
-            )
+            if not violation.steps:
+                violation = replace(violation, steps=context.node_steps(violation.node))
+            yield rule, violation
 
 
 def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation) -> bool:
@@ -102,24 +105,29 @@ def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation)
     # A suppression that names no rule must not hide the finding about itself.
     if rule.code == "GS010" or not context.has_graph:
         return False
-    nodes: list[Node] = [violation.node] if violation.node is not None else []
+    return any(is_suppressed(node, rule.code) for node in _find_nodes(context.graph, violation))
+
+
+def _find_nodes(graph: Graph, violation: Violation) -> list[Node]:
+    """Return the violation's node, else the node around its place, else a record's variables."""
+    if violation.node is not None:
+        return [violation.node]
     match violation.steps:
-        case ("nodes", int(number), *_) if not nodes:
-            nodes = [context.graph.nodes[number]]
-    if not nodes and violation.name is not None and violation.record is not None:
-        nodes = [node for node in context.graph.variables() if node.name == violation.name]
-    return any(KEY in node.attrs and is_suppressed(node, rule.code) for node in nodes)
+        case ("nodes", int(number), *_):
+            return [graph.nodes[number]]
+    if violation.name is None or violation.record is None:
+        return []
+    return [node for node in graph.variables() if node.name == violation.name]
 
 
 def _find_offsets(context: CheckContext, violations: Iterable[Violation]) -> dict[Steps, int]:
     """Return the offsets of places, none if the text cannot be parsed."""
     text = context.reading.text
-    steps = {
-        violation.steps
-        for violation in violations
-        if violation.record is None and violation.at == (0, 0)
-    }
-    if text is None or context.reading.value is None or not steps:
+    if text is None or context.reading.value is None:
+        return {}
+    in_graph = [violation for violation in violations if violation.record is None]
+    steps = {violation.steps for violation in in_graph if violation.at == (0, 0)}
+    if not steps:
         return {}
     try:
         return find_places(text, steps)
@@ -130,25 +138,25 @@ def _find_offsets(context: CheckContext, violations: Iterable[Violation]) -> dic
 def _make_finding(
     context: CheckContext, rule: CheckRule, violation: Violation, offsets: dict[Steps, int]
 ) -> Finding:
-    text, record, (line, column) = context.reading.text, violation.record, violation.at
-    if record is None and not line and text is not None and violation.steps in offsets:
-        line, column = context.line_index.locate(offsets[violation.steps])
+    steps, (line, column) = violation.steps, violation.at
+    where, path = context.where, format_path(steps) if steps else ""
+    if violation.record is not None:
+        where, path = context.params_path, violation.record
+    elif not line and steps in offsets:
+        line, column = context.line_index.locate(offsets[steps])
     excerpt, excerpt_column = _cut_excerpt(context.lines, line, column) if line else ("", 0)
+    # Editors count the byte order mark in the first line, but reading removed it.
+    if line == 1 and rule.code != "GS003" and context.data.startswith(BOM):
+        column += 1
     return Finding(
         code=rule.code,
         level=violation.level or rule.level,
         message=violation.message,
-        where=violation.file or (context.where if record is None else context.params_path),
-        path=record
-        if record is not None
-        else format_path(violation.steps)
-        if violation.steps
-        else "",
+        where=violation.file or where,
+        path=path,
         node=violation.node_name,
         line=line,
-        # Editors count the byte order mark in the first line, but reading removed it.
-        column=column
-        + (1 if line == 1 and rule.code != "GS003" and context.data.startswith(BOM) else 0),
+        column=column,
         hint=violation.hint,
         fixable=bool(rule.fix),
         excerpt=excerpt,
@@ -158,8 +166,9 @@ def _make_finding(
 
 def _cut_excerpt(lines: Sequence[str], line: int, column: int) -> tuple[str, int]:
     whole = "".join(lines[line - 1 : line])
-    indent = len(whole) - len(whole.lstrip())
-    first = max(indent, column - 1 - _EXCERPT // 2) if len(whole) - indent > _EXCERPT else indent
+    first = indent = len(whole) - len(whole.lstrip())
+    if len(whole) - indent > _EXCERPT:
+        first = max(indent, column - 1 - _EXCERPT // 2)
     part = whole[first : first + _EXCERPT].rstrip()
     part = "".join(c if c.isprintable() else " " for c in part)
     return part, max(1, column - first)

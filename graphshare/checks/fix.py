@@ -13,7 +13,7 @@ from difflib import unified_diff
 import msgspec
 
 from graphshare.checks.config import CheckOptions
-from graphshare.checks.context import CheckContext
+from graphshare.checks.context import CheckContext, NamedRecord
 from graphshare.checks.document import BOM
 from graphshare.checks.engine import run_rules
 from graphshare.checks.targets import Target, read_context
@@ -84,10 +84,10 @@ def _plan_fix(target: Target, options: CheckOptions) -> Fix | None:
         )
     findings, _ = run_rules(context, options.codes_for(context.where))
     codes = {finding.code for finding in findings if finding.fixable}
-    graph = fix_graph(context, codes)
-    return Fix(
-        target, context.data, graph if graph != context.data else None, fix_records(context, codes)
-    )
+    graph, records = fix_graph(context, codes), fix_records(context, codes)
+    if graph == context.data:
+        graph = None
+    return Fix(target, context.data, graph, records)
 
 
 def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
@@ -99,13 +99,11 @@ def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
     for fix in fixes:
         graph = (real_path(fix.target.graph), fix.graph)
         records = (real_path(fix.target.params), tuple(key for _, key in fix.records or ()))
-        rest.append(
-            msgspec.structs.replace(
-                fix,
-                graph=None if graph in changes else fix.graph,
-                records=None if records in changes else fix.records,
-            )
-        )
+        if graph in changes:
+            fix = msgspec.structs.replace(fix, graph=None)
+        if records in changes:
+            fix = msgspec.structs.replace(fix, records=None)
+        rest.append(fix)
         changes.update((graph, records))
     return rest
 
@@ -128,28 +126,21 @@ def stage_fix(fix: Fix, stage: OutputTransaction) -> None:
 def format_fix(fix: Fix) -> list[str]:
     """Return a diff of the graph file, and the record keys that change."""
     lines: list[str] = []
-    path = fix.target.graph
     if fix.graph is not None:
-        if max(len(fix.before), len(fix.graph)) > MAX_DIFFED:
-            lines.append(
-                f"{path}: would be rewritten ({format_count(len(fix.before), 'byte')} before, {len(fix.graph):,} after)"
-            )
-        else:
-            before, after = (_split_lines(data) for data in (fix.before, fix.graph))
-            lines += [line.rstrip("\n") for line in unified_diff(before, after, path, path, n=1)]
+        lines += _diff_graph(fix.target.graph, fix.before, fix.graph)
     for record, key in fix.records or ():
         if key != record.key:
-            lines += [
-                f"--- {fix.target.params}",
-                f"+++ {fix.target.params}",
-                f"-{record.key}",
-                f"+{key}",
-            ]
+            path = fix.target.params
+            lines += [f"--- {path}", f"+++ {path}", f"-{record.key}", f"+{key}"]
     return lines
 
 
-def _split_lines(data: bytes) -> list[str]:
-    return data.decode("utf-8", "backslashreplace").split("\n")
+def _diff_graph(path: str, before: bytes, after: bytes) -> list[str]:
+    if max(len(before), len(after)) > MAX_DIFFED:
+        sizes = f"{format_count(len(before), 'byte')} before, {len(after):,} after"
+        return [f"{path}: would be rewritten ({sizes})"]
+    left, right = (data.decode("utf-8", "backslashreplace").split("\n") for data in (before, after))
+    return [line.rstrip("\n") for line in unified_diff(left, right, path, path, n=1)]
 
 
 def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:
@@ -180,12 +171,18 @@ def fix_records(
     """Return the records with their right keys, or None if no key changes."""
     if context.params is None:
         return None
-    misfiled = context.misfiled_records if "GS404" in codes else []
-    bare = context.bare_records if "GS405" in codes else []
-    keys = {record.number: key for record, key in (*misfiled, *bare)}
+    changes: list[tuple[NamedRecord, str]] = []
+    if "GS404" in codes:
+        changes += context.misfiled_records
+    if "GS405" in codes:
+        changes += context.bare_records
+    if not changes:
+        return None
+    keys = {record.number: key for record, key in changes}
     taken = {record.key for record in context.params.records}
+    new = set(keys.values())
     # Only the user knows which of two records with the right key is right.
-    if not keys or taken.intersection(keys.values()) or len(set(keys.values())) < len(keys):
+    if len(new) < len(keys) or not new.isdisjoint(taken):
         return None
     return [(record, keys.get(i, record.key)) for i, record in enumerate(context.params.records)]
 
@@ -197,10 +194,13 @@ def _rewrite_graph(context: CheckContext, fixes: Collection[str]) -> Graph:
     if "GS104" in fixes:
         needed = set(context.reachable)
         nodes = tuple(node for node in nodes if node in needed)
-    if nodes != graph.nodes or not {"GS107", "GS108"}.isdisjoint(fixes):
+    changes_nodes = nodes != graph.nodes
+    if changes_nodes or "GS107" in fixes or "GS108" in fixes:
         source = _regularize(source, "arg_nodes")
     fixed = msgspec.structs.replace(graph, nodes=nodes, source=source)
-    return _recount_outputs(fixed) if nodes != graph.nodes or "GS109" in fixes else fixed
+    if changes_nodes or "GS109" in fixes:
+        return _recount_outputs(fixed)
+    return fixed
 
 
 def _regularize(source: MxnetSource, key: str) -> MxnetSource:
@@ -224,16 +224,18 @@ def _recount_outputs(graph: Graph) -> Graph:
 
 def _check_fixed_graph(context: CheckContext, data: bytes) -> None:
     again = read_symbol(data.removeprefix(BOM), where=context.where)
-    pairing = (
-        compare_structure(context.graph.heads, again.heads)
-        if len(again.heads) == len(context.graph.heads)
-        else None
-    )
-    has_same_names = pairing is not None and all(
-        a.name == b.name and a.attrs == b.attrs for a, b in pairing.pairs
-    )
-    if not pairing or not has_same_names or len(pairing.pairs) != len(reachable(context.graph)):
+    if not _is_same_graph(context.graph, again):
         hint = "this is a bug in graphshare; nothing was written, please report it"
         raise SelfCheckError(
             Fault("would not be the same graph after `fix`", where=context.where, hint=hint)
         )
+
+
+def _is_same_graph(graph: Graph, other: Graph) -> bool:
+    """Whether names, attributes and structure of everything that the heads need are equal."""
+    if len(graph.heads) != len(other.heads):
+        return False
+    pairing = compare_structure(graph.heads, other.heads)
+    if not pairing or len(pairing.pairs) != len(reachable(graph)):
+        return False
+    return all(a.name == b.name and a.attrs == b.attrs for a, b in pairing.pairs)

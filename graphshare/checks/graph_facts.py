@@ -8,7 +8,7 @@ begins and ends with two underscores, and so keeps the suppressions.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from graphshare.analysis.name_lists import implies_variables
@@ -40,17 +40,13 @@ def find_attribute_faults(
     context: CheckContext, *kinds: str
 ) -> Iterator[tuple[Steps, Node, AttributeFault]]:
     """Yield the place, node and record of each attribute fault of one of ``kinds``."""
-    hidden_keys_are_free = _is_older_than_mxnet(context)
+    is_old = _is_older_than_mxnet(context)
     for steps, node in context.operators():
         if canonical(node.op) == "Custom":
             continue
+        hidden_keys_are_free = is_old and len(steps) == 2
         for fault in context.facts(node).faults:
-            if (
-                fault.kind == "unknown"
-                and hidden_keys_are_free
-                and len(steps) == 2
-                and is_hidden_key(fault.key)
-            ):
+            if fault.kind == "unknown" and hidden_keys_are_free and is_hidden_key(fault.key):
                 continue  # set aside before MXNet reads the attributes
             if fault.kind in kinds:
                 yield _attribute_steps(steps, node, fault.key), node, fault
@@ -72,9 +68,9 @@ def find_reshapes_without_shape(context: CheckContext) -> Iterator[tuple[Steps, 
     is required.
     """
     for steps, node in context.operators():
-        if canonical(node.op) == "Reshape" and not (
-            "shape" in node.attrs or "target_shape" in node.attrs
-        ):
+        if canonical(node.op) != "Reshape":
+            continue
+        if "shape" not in node.attrs and "target_shape" not in node.attrs:
             yield steps, node
 
 
@@ -91,8 +87,10 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
             continue  # MXNet sums the actual inputs and ignores num_args
         # Control flow counts its subgraphs among the formal inputs
         formals = facts.formals[signature.num_subgraphs :]
-        missing = len(formals) - len(node.inputs)
-        if missing < 0 or (missing > 0 and not (adds_inputs and facts.named and len(steps) == 2)):
+        expected, actual = len(formals), len(node.inputs)
+        if adds_inputs and facts.named and len(steps) == 2:
+            expected = min(expected, actual)  # MXNet adds the missing ones
+        if actual != expected:
             yield steps, node, formals
 
 
@@ -118,14 +116,13 @@ def _attribute_steps(steps: Steps, node: Node, key: str) -> Steps:
     """Return the place of an attribute, under any of three keys, else the node's."""
     if key not in node.attrs:
         return steps
-    keys = node.form.keys if node.form is not None else ()
-    maps = [name for name in keys if name in ("attrs", "attr")] or ["param"]
-    in_param = (
-        node.form is not None
-        and key in (node.form.param or ())
-        and key not in node.extra.get("param", ())
-    )
-    return (*steps, "param" if in_param else maps[-1], key)
+    if node.form is None:
+        return (*steps, "param", key)
+    maps = [name for name in node.form.keys if name in ("attrs", "attr")]
+    in_param = key in (node.form.param or ()) and key not in node.extra.get("param", ())
+    if in_param or not maps:
+        return (*steps, "param", key)
+    return (*steps, maps[-1], key)
 
 
 def _is_older_than_mxnet(context: CheckContext) -> bool:
@@ -134,9 +131,8 @@ def _is_older_than_mxnet(context: CheckContext) -> bool:
 
 
 def _has_hidden_keys(graph: Graph) -> bool:
-    return any(
-        is_hidden_key(key) for node in graph.nodes if not node.is_variable for key in node.attrs
-    )
+    operators = (node for node in graph.nodes if not node.is_variable)
+    return any(is_hidden_key(key) for node in operators for key in node.attrs)
 
 
 class SharingPair(NamedTuple):
@@ -160,30 +156,33 @@ def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Itera
             continue
         mine = find_parameters(context, node, formals)
         op = canonical(node.op)
-        met = (owner.get((op, formal, variable)) for formal, variable in mine.items())
-        first = next((other for other in met if other is not None), None)
+        slots = [(op, formal, variable) for formal, variable in mine.items()]
+        first = next((owner[slot] for slot in slots if slot in owner), None)
         if first is not None:
-            theirs = find_parameters(context, first, formals)
-            both = [formal for formal in mine if formal in theirs]
-            shared = [formal for formal in both if mine[formal] is theirs[formal]]
-            yield SharingPair(
-                first,
-                node,
-                shared,
-                [formal for formal in both if mine[formal] is not theirs[formal]],
-            )
-        for formal, variable in mine.items():
-            owner.setdefault((op, formal, variable), node)
+            yield _compare_parameters(first, node, find_parameters(context, first, formals), mine)
+        for slot in slots:
+            owner.setdefault(slot, node)
+
+
+def _compare_parameters(
+    first: Node, second: Node, left: Mapping[str, Node], right: Mapping[str, Node]
+) -> SharingPair:
+    """Sort the formal inputs at which both operators have a variable; ``right`` has the order."""
+    pair = SharingPair(first, second, shared=[], separate=[])
+    for formal, variable in right.items():
+        if formal in left:
+            formals = pair.shared if variable is left[formal] else pair.separate
+            formals.append(formal)
+    return pair
 
 
 def find_parameters(context: CheckContext, node: Node, formals: Collection[str]) -> dict[str, Node]:
     """Return the variables at the inputs ``formals`` of ``node``, by formal name."""
-    inputs = context.list_named_inputs(node)
-    return {
-        formal: entry.node
-        for formal, entry in inputs
-        if formal in formals and entry.node.is_variable
-    }
+    parameters: dict[str, Node] = {}
+    for formal, entry in context.list_named_inputs(node):
+        if formal in formals and entry.node.is_variable:
+            parameters[formal] = entry.node
+    return parameters
 
 
 def find_repeats(named: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T, T]]:
@@ -196,8 +195,9 @@ def find_repeats(named: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T, T]]:
 
 def read_suppressed_codes(node: Node) -> tuple[str, ...]:
     """Return the codes that a node suppresses; ``*`` means all."""
-    text = node.attrs.get(KEY)
-    return tuple(_CODE.findall(text)) if text is not None else ()
+    if KEY not in node.attrs:
+        return ()
+    return tuple(_CODE.findall(node.attrs[KEY]))
 
 
 def is_suppressed(node: Node, code: str) -> bool:

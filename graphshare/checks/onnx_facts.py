@@ -41,8 +41,7 @@ def list_stated_types(
         if not node.op:
             messages["the graph's inputs"] = stored.input
         for where, message in messages.items():
-            stated = read_type(message) if message is not None else None
-            if stated is not None:
+            if message is not None and (stated := read_type(message)) is not None:
                 yield where, name, stated
         if not node.op and stored.place is not None:
             where = "its Constant" if is_constant(node) else "its initializer"
@@ -59,26 +58,23 @@ def list_incomplete(graph: Graph) -> Iterator[tuple[str, Node, str]]:
         for head in graph.heads
     ]
     for what, node, message in ends:
-        stated = read_any_type(message) if message is not None else None
-        if message is not None and not is_complete(stated):
-            missing = (
-                "type"
-                if not isinstance(stated, TensorType)
-                else "rank"
-                if stated.dtype
-                else "dtype"
-            )
-            yield f"{what} {message.name!r}", node, missing
+        if message is None:
+            continue
+        stated = read_any_type(message)
+        if is_complete(stated):
+            continue
+        missing = "type"
+        if isinstance(stated, TensorType):
+            missing = "rank" if stated.dtype else "dtype"
+        yield f"{what} {message.name!r}", node, missing
 
 
 def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], StaticType]:
     """Infer the types of operators' values that the file states, without using its statements."""
     values = [(node, find_stored(node.details).values) for node in graph.nodes if node.op]
-    entries = [
-        Entry(node, index)
-        for node, stated in values
-        for index in {**stated.infos, **stated.results}
-    ]
+    entries = list[Entry]()
+    for node, stated in values:
+        entries += [Entry(node, index) for index in {**stated.infos, **stated.results}]
     return find_types(graph, entries, independent=True) if entries else {}
 
 
@@ -88,19 +84,13 @@ def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
     """
     graphs = list(iter_graphs(graph))
     orphans = [orphan for each in graphs for orphan in get_source(each).orphans]
-    if orphans:
-        known = {
-            name
-            for each in graphs
-            for node in each.nodes
-            for name in list_output_names(node)
-            if name
-        }
-        yield from (
-            (LIST_NAMES[number], message)
-            for number, message in orphans
-            if message.name not in known
-        )
+    if not orphans:
+        return
+    nodes = [node for each in graphs for node in each.nodes]
+    known = {name for node in nodes for name in list_output_names(node)} - {""}
+    for number, message in orphans:
+        if message.name not in known:
+            yield LIST_NAMES[number], message
 
 
 def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
@@ -118,9 +108,9 @@ def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
     ):
         keys = [read_metadata(span)[0] for each, span in fields if each == number]
         last = {key: i for i, key in enumerate(keys)}
-        yield from (
-            ((*steps, "metadata_props", i), key) for i, key in enumerate(keys) if last[key] != i
-        )
+        for i, key in enumerate(keys):
+            if last[key] != i:
+                yield (*steps, "metadata_props", i), key
 
 
 def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
@@ -135,18 +125,15 @@ def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
         for node in names.nodes:
             for name in filter(None, names.list_outputs(node)):
                 for around in names.outside:
-                    position = (
-                        around.definitions[name].position
-                        if name in around.definitions
-                        else around.owner
-                    )
-                    if position != around.owner:  # a body may have the name of its owner's output
-                        yield (
-                            steps,
-                            node,
-                            name,
-                            (bool(node.op) or is_constant(node)) and position < around.owner,
-                        )
+                    if name not in around.definitions:
+                        continue
+                    position = around.definitions[name].position
+                    if position == around.owner:
+                        continue  # a body may have the name of its owner's output
+                    is_output = bool(node.op) or is_constant(node)
+                    yield steps, node, name, is_output and position < around.owner
         for i, node in enumerate(names.graph.nodes):
-            for k, body in enumerate(names.list_bodies(node) if node.subgraphs else ()):
+            if not node.subgraphs:
+                continue
+            for k, body in enumerate(names.list_bodies(node)):
                 pending.append(((*steps, "nodes", i, "subgraphs", k), body))

@@ -35,9 +35,8 @@ def find_negative(context: CheckContext, names: Iterable[str]) -> Iterator[tuple
     below zero.
     """
     records = (context.find_record(name, ("aux", "")) for name in names)
-    for record, array in _read_floats(
-        context, (record for record in records if record is not None)
-    ):
+    stored = (record for record in records if record is not None)
+    for record, array in _read_floats(context, stored):
         if array.size and float(array.min()) < _MIN_VARIANCE:
             yield record.place, record.name
 

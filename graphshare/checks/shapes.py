@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from graphshare.analysis.name_lists import auxiliary_variables
@@ -26,26 +27,29 @@ _STABLE_SINCE = 905  # loading files of this or a later version changes nothing 
 
 def find_shapes(context: CheckContext) -> Shapes | None:
     """Return the shapes if some are known and no operator lacks attributes or inputs."""
-    if not context.has_graph or not (
-        context.params is not None or context.given_shapes or _declares_shapes(context)
-    ):
+    if not context.has_graph:
         return None
-    faults = (
+    has_given = context.params is not None or bool(context.given_shapes)
+    if not has_given and not _declares_shapes(context):
+        return None
+    faults = chain(
         find_missing_outputs(context),
         find_attribute_faults(context, "unreadable", "constraint", "missing"),
         find_reshapes_without_shape(context),
         find_wrong_input_counts(context),
     )
     # Other rules report these faults, and inference would only repeat one.
-    return None if any(True for each in faults for _ in each) else Shapes(context)
+    return Shapes(context) if next(faults, None) is None else None
 
 
 def _declares_shapes(context: CheckContext) -> bool:
     """Whether a variable declares its shape, or operators that share a parameter could disagree
     about it.
     """
-    declares = any("__shape__" in node.attrs for node in context.reachable if node.is_variable)
-    return declares or bool(context.shared_parameters)
+    variables = (node for node in context.reachable if node.is_variable)
+    if any("__shape__" in node.attrs for node in variables):
+        return True
+    return bool(context.shared_parameters)
 
 
 class Shapes:
@@ -136,21 +140,15 @@ class Shapes:
     @cached_property
     def with_dtypes(self) -> Inference | Fault | None:
         """Like :attr:`alone`, but with the shapes and dtypes of the parameter file."""
-        dtypes = {
-            node: record.dtype for node, record in self.records.items() if record.dtype is not None
-        }
-        # Inference has no bfloat16; float32 can represent the same numbers.
-        dtypes = {
-            node: "float32" if dtype == "bfloat16" else dtype for node, dtype in dtypes.items()
-        }
+        dtypes: dict[Node, str] = {}
+        for node, record in self.records.items():
+            if record.dtype is not None:
+                # Inference has no bfloat16; float32 can represent the same numbers.
+                dtypes[node] = "float32" if record.dtype == "bfloat16" else record.dtype
         return self._infer(self._collect_shapes(), dtypes)
 
     def find_operator(self, name: str | None) -> Node | None:
-        return next(
-            (
-                node
-                for node in self._context.graph.nodes
-                if node.name == name and not node.is_variable
-            ),
-            None,
-        )
+        for node in self._context.graph.nodes:
+            if node.name == name and not node.is_variable:
+                return node
+        return None

@@ -77,10 +77,8 @@ def _compare(pair: TiedPair, statement: TieStatement) -> Tie:
 
 def report_tie(context: CheckContext, tie: Tie, message: str, *, hint: str = "") -> Violation:
     """Return a violation at the first tensor of a pair that exists."""
-    name, tensor = (
-        (tie.pair.name, tie.pair.first)
-        if tie.pair.first is not None
-        else (tie.pair.kept, tie.pair.second)
-    )
+    name, tensor = tie.pair.name, tie.pair.first
+    if tensor is None:
+        name, tensor = tie.pair.kept, tie.pair.second
     file = tensor[0].path if tensor is not None else context.shards.config_path
     return Violation(message, record=format_record(name, None), hint=hint, file=file)

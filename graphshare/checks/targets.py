@@ -79,17 +79,24 @@ def find_targets(
         raise InputError(faults)
     sieve.refuse_unused()
     # A graph named both alone and with its parameters is checked once, with the parameters.
-    paired = {graph for graph, beside in targets if beside}
-    alone = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
-    if len(alone) > 1 and (params is not None or epoch is not None):
-        option = "`params`" if params is not None else "`epoch`"
+    for graph in [graph for graph, beside in targets if beside]:
+        targets.pop((graph, ""), None)
+    option = _name_option(params, epoch)
+    if option and len(targets) > 1:
         raise UsageError(
             Fault(
-                f"{option} needs a single graph, and there are {len(alone)}",
+                f"{option} needs a single graph, and there are {len(targets)}",
                 hint="check them one at a time",
             )
         )
-    return alone
+    return list(targets.values())
+
+
+def _name_option(params: str | None, epoch: int | None) -> str:
+    """Return the option that chooses the parameter file, empty if none does."""
+    if params is not None:
+        return "`params`"
+    return "`epoch`" if epoch is not None else ""
 
 
 def _normalize(path: str) -> str:
@@ -110,22 +117,17 @@ def _add_graph(target: Target, known: dict[str, dict[str, str]]) -> Target:
 
 def _match_targets(pattern: str) -> list[Target]:
     folders = [] if is_url(pattern) else match_checkpoints(pattern)
-    # A checkpoint folder is one target; a model in it is another.
-    paths = [
-        p
-        for p in match_paths(pattern)
-        if split(p)[0] not in folders or p.endswith(list_model_endings())
-    ]
-    if not paths and not folders:
-        raise InputError(
-            Fault(
-                "matches no file", where=pattern, hint="name symbol files, stems, folders or globs"
-            )
-        )
-    return [
-        *(Target(path, folder=split(path)[0] or os.curdir) for path in paths),
-        *(Target("", path) for path in folders),
-    ]
+    targets: list[Target] = []
+    for path in match_paths(pattern):
+        folder = split(path)[0]
+        # A checkpoint folder is one target; a model in it is another.
+        if folder not in folders or path.endswith(list_model_endings()):
+            targets.append(Target(path, folder=folder or os.curdir))
+    targets += [Target("", folder) for folder in folders]
+    if not targets:
+        hint = "name symbol files, stems, folders or globs"
+        raise InputError(Fault("matches no file", where=pattern, hint=hint))
+    return targets
 
 
 def _find_targets(
@@ -134,13 +136,11 @@ def _find_targets(
     if is_pattern(argument, stem_end=STEM_END):
         return _match_targets(argument)
     if is_folder_of_models(argument):
-        models = find_models(argument, sieve, loose=True)
-        files = [
-            (model.graph, path)
-            for model in models
-            for path in reversed([*model.params.values()] or [""])
-        ]
-        return [Target(graph, path, folder=argument) for graph, path in files]
+        targets: list[Target] = []
+        for model in find_models(argument, sieve, loose=True):
+            files = list(model.params.values()) or [""]
+            targets += [Target(model.graph, path, folder=argument) for path in reversed(files)]
+        return targets
     return [_find_model(argument, params, epoch)]
 
 
@@ -148,35 +148,27 @@ def _find_model(argument: str, params: str | None, epoch: int | None) -> Target:
     path, stem = graph_path(argument)
     if path == STDIN:
         return Target("-", params or "", "`params`" if params else "")
-    names = find_names(path)
-    beside = (
-        params
-        if params is not None
-        else sibling_params(stem, epoch, names)
-        if stem
-        else find_only_params(path, names)
-    )
-    if not stem and epoch is not None and params is None:
+    names, option = find_names(path), _name_option(params or None, epoch)
+    if params is not None:
+        return Target(path, params, option)
+    if stem:
+        return Target(path, sibling_params(stem, epoch, names) or "", option)
+    beside = find_only_params(path, names)
+    if epoch is not None:
         hint = "name the parameter file with `params`"
         raise UsageError(
             Fault(f"`epoch={epoch}` needs a stem, but {argument!r} is a file", hint=hint)
         )
-    return Target(
-        path, beside or "", "`params`" if params else "`epoch`" if epoch is not None else ""
-    )
+    return Target(path, beside or "", option)
 
 
 def _find_named_format(path: str) -> ModelFormat | None:
     """None for a name that any model may have."""
     name = base_name(path)
-    return next(
-        (
-            load_format(key)
-            for key, names in FORMAT_NAMES.items()
-            if name.endswith(names.model_endings)
-        ),
-        None,
-    )
+    for key, names in FORMAT_NAMES.items():
+        if name.endswith(names.model_endings):
+            return load_format(key)
+    return None
 
 
 def read_context(target: Target, options: CheckOptions) -> CheckContext:
@@ -209,8 +201,10 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
         params = target.params if format_.supports(Operation.PARAMETER_FILE) else ""
         data, reading = b"", None
         try:
-            data = format_.read_text(file) if format_.is_text else b""
-            reading = None if format_.is_text else read_model_file(format_, file)
+            if format_.is_text:
+                data = format_.read_text(file)
+            else:
+                reading = read_model_file(format_, file)
         except InputError as error:
             if file is opened:  # otherwise gzip could be read, and its contents are damaged
                 raise

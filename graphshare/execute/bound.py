@@ -7,7 +7,6 @@ their inputs, without buffers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 from typing import Any
 
 import msgspec
@@ -28,6 +27,7 @@ from graphshare.ops.convolution.fused import Chain
 from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.batch_norm import plain_scaling
+from graphshare.ops.unification import count_elements
 from graphshare.resources import memory_limit
 from graphshare.text.format import format_count, format_names
 
@@ -106,25 +106,17 @@ class Bound:
         """
         if feeds is not None and not isinstance(feeds, Mapping):
             feeds = {self._find_only_input(): feeds}
-        by_node = for_variables(
-            {**(feeds or {}), **named}, [*self._inputs, *self._optional], option="input"
-        )
-        return dict(
-            zip(
-                self.outputs,
-                self._compute({node: as_array(value) for node, value in by_node.items()}),
-                strict=True,
-            )
-        )
+        by_name = {**(feeds or {}), **named}
+        by_node = for_variables(by_name, [*self._inputs, *self._optional], option="input")
+        fed = {node: as_array(value) for node, value in by_node.items()}
+        return dict(zip(self.outputs, self._compute(fed), strict=True))
 
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
         case = self._settle(fed)
         inference = case.inference
         values = {**self._parameters, **case.zeros}
-        values.update(
-            (node, convert_feed(node.name, array, inference.types[node][0]))
-            for node, array in fed.items()
-        )
+        for node, array in fed.items():
+            values[node] = convert_feed(node.name, array, inference.types[node][0])
         program = self._find_program(values, inference)
         if program is not None:
             done = program.run(values, self._rng)
@@ -158,11 +150,13 @@ class Bound:
     def _list_missing(self, fed: Mapping[Node, Any]) -> list[Node]:
         """Return the inputs that are not fed. Raises RefusedError unless all are labels or RNN states."""
         missing = [node for node in self._inputs if node not in fed]
-        lacking = [node for node in missing if not self._roles[node].is_optional]
-        if lacking:
-            raise RefusedError(
-                [Fault(f"input {node.name!r} has no value", node=node.name) for node in lacking]
-            )
+        faults = [
+            Fault(f"input {node.name!r} has no value", node=node.name)
+            for node in missing
+            if not self._roles[node].is_optional
+        ]
+        if faults:
+            raise RefusedError(faults)
         return missing
 
     def _settle(self, fed: Mapping[Node, Any]) -> _Case:
@@ -183,9 +177,8 @@ class Bound:
             if len(self._known) >= _KEPT:
                 # The oldest goes: dicts keep the order of insertion.
                 del self._known[next(iter(self._known))]
-            self._known[key] = _Case(
-                assigned.inference, {node: assigned.values[node] for node in missing}
-            )
+            zeros = {node: assigned.values[node] for node in missing}
+            self._known[key] = _Case(assigned.inference, zeros)
         return self._known[key]
 
 
@@ -217,26 +210,28 @@ def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:
 
 def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
     node = step.node
-    # Larger results belong in the pool's buffers; only a context provides those.
-    if (
-        step.kernel.direct is None
-        or step.outputs != step.outputs[:1]
-        or not _is_small(node, inference)
-    ):
+    if step.kernel.direct is None or len(step.outputs) > 1:
         return step
-    dtypes = [inference.types[entry.node][entry.index] for entry in node.inputs]
-    known = [dtype for dtype in dtypes if dtype is not None]
-    function = step.kernel.direct(step.attrs, known) if len(known) == len(dtypes) else None
+    # Larger results belong in the pool's buffers; only a context provides those.
+    if not _is_small(node, inference):
+        return step
+    dtypes: list[str] = []
+    for entry in node.inputs:
+        dtype = inference.types[entry.node][entry.index]
+        if dtype is None:
+            return step
+        dtypes.append(dtype)
+    function = step.kernel.direct(step.attrs, dtypes)
     return step if function is None else msgspec.structs.replace(step, direct=function)
 
 
 def _is_small(node: Node, inference: Inference) -> bool:
     """Return whether the first output has axes, but needs no buffer."""
     shape, dtype = inference.shapes[node][0], inference.types[node][0]
-    if not shape or dtype is None:
+    elements = count_elements(shape)
+    if not shape or elements is None or dtype is None:
         return False
-    sizes = [size for size in shape if size is not None]
-    return len(sizes) == len(shape) and prod(sizes) * np.dtype(dtype).itemsize < SMALL
+    return elements * np.dtype(dtype).itemsize < SMALL
 
 
 def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> ExecutionPlan:
@@ -248,49 +243,39 @@ def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> Ex
     constants = dict(plan.constants)
     steps, slots = [], plan.slots
     for step in plan.fused:
-        replacement = _fold(step, known) if isinstance(step.attrs.get("chain"), Chain) else None
-        if replacement is None:
+        chain = step.attrs.get("chain")
+        folded = _fold(step, chain, known) if isinstance(chain, Chain) else None
+        if folded is None:
             steps.append(step)
             continue
-        chain, weight, term = replacement
-        constants[slots], constants[slots + 1] = weight, term
+        chain, constants[slots], constants[slots + 1] = folded
         others = step.inputs[-1:] if chain.adds else ()
         inputs = (step.inputs[0], slots, slots + 1, *others)
+        last = step.last & {*inputs, *step.outputs}
         steps.append(
-            msgspec.structs.replace(
-                step,
-                attrs={"chain": chain},
-                inputs=inputs,
-                last=step.last & {*inputs, *step.outputs},
-            )
+            msgspec.structs.replace(step, attrs={"chain": chain}, inputs=inputs, last=last)
         )
         slots += 2
     return msgspec.structs.replace(plan, fused=tuple(steps), slots=slots, constants=constants)
 
 
-def _fold(step: PlanStep, known: Mapping[int, Array]) -> tuple[Chain, Array, Array] | None:
+def _fold(
+    step: PlanStep, chain: Chain, known: Mapping[int, Array]
+) -> tuple[Chain, Array, Array] | None:
     """Return the chain without its BatchNorm, the weight and the bias, if it can be folded."""
-    chain: Chain = step.attrs["chain"]
     own = step.inputs[1:-1] if chain.adds else step.inputs[1:]
-    if chain.normalization is None or not all(slot in known for slot in own):
+    if chain.normalization is None or not known.keys() >= set(own):
         return None
     weight, *rest = (known[slot] for slot in own)
     bias = None if chain.convolution["no_bias"] else rest.pop(0)
     factor, term = plain_scaling(chain.normalization, *rest)
-    if (
-        factor is None
-        or term is None
-        or weight.dtype != factor.dtype
-        or weight.dtype not in (np.float32, np.float64)
-    ):
+    if factor is None or term is None or weight.dtype != factor.dtype:
+        return None
+    if weight.dtype not in (np.float32, np.float64):
         return None
     if bias is not None:
         term = term + bias * factor
     scaled = weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
-    return (
-        msgspec.structs.replace(
-            chain, convolution={**chain.convolution, "no_bias": False}, normalization=None
-        ),
-        scaled,
-        term,
-    )
+    convolution = {**chain.convolution, "no_bias": False}
+    chain = msgspec.structs.replace(chain, convolution=convolution, normalization=None)
+    return chain, scaled, term

@@ -42,19 +42,16 @@ def select_scores(outputs: Mapping[str, Any], names: Sequence[str] | None) -> di
     Raises:
         RefusedError: no output has that form.
     """
-    outputs = {
-        name: widen(x) if isinstance(x, np.ndarray) else x
-        for name, x in outputs.items()
-        if not _has_no_scores(x)
-    }
-    scores = {
-        name: rows
-        for name, value in outputs.items()
-        if (rows := _as_rows(as_array(value))) is not None
-    }
-    fitting = {
-        name: rows for name, rows in scores.items() if names is None or rows.shape[1] == len(names)
-    }
+    outputs = {name: value for name, value in outputs.items() if not _has_no_scores(value)}
+    fitting: dict[str, Array] = {}
+    for name, value in outputs.items():
+        if isinstance(value, np.ndarray):
+            value = widen(value)
+        rows = _as_rows(as_array(value))
+        if rows is None:
+            continue
+        if names is None or rows.shape[1] == len(names):
+            fitting[name] = rows
     if not fitting:
         raise _refuse_outputs(outputs, names)
     return fitting
@@ -62,24 +59,21 @@ def select_scores(outputs: Mapping[str, Any], names: Sequence[str] | None) -> di
 
 def _refuse_outputs(outputs: Mapping[str, Any], names: Sequence[str] | None) -> RefusedError:
     shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
-    wanted = "rows of scores" if names is None else f"rows of {format_count(len(names), 'score')}"
-    hint = "choose the output with `targets`" + (
-        "" if names is None else ", or the labels of this network"
-    )
-    return RefusedError(
-        Fault(f"no output has {wanted}, one for each class; the outputs are {shapes}", hint=hint)
-    )
+    wanted, hint = "rows of scores", "choose the output with `targets`"
+    if names is not None:
+        wanted = f"rows of {format_count(len(names), 'score')}"
+        hint += ", or the labels of this network"
+    message = f"no output has {wanted}, one for each class; the outputs are {shapes}"
+    return RefusedError(Fault(message, hint=hint))
 
 
 def _has_no_scores(value: Any) -> bool:
     """Return whether an output has no numbers: texts, a sequence, a map or nothing."""
     if isinstance(value, np.ndarray):
         return bool(value.dtype.kind == "O")
-    return (
-        value is None
-        or isinstance(value, dict)
-        or (isinstance(value, list) and any(hasattr(x, "dtype") for x in value))
-    )
+    if isinstance(value, list):
+        return any(hasattr(item, "dtype") for item in value)
+    return value is None or isinstance(value, dict)
 
 
 def read_labels(path: str | os.PathLike[str]) -> list[str]:
@@ -93,40 +87,35 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
                 )
             )
         data = source.read_at(0, source.size)
+    hint = "labels are text in UTF-8, one per line"
     try:
         # Editors on Windows may begin a text with a byte order mark.
         labels = [line.strip() for line in data.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as error:
-        hint = "labels are text in UTF-8, one per line"
         raise InputError(
             Fault("is not text in UTF-8", where=str(path), path=f"byte {error.start}", hint=hint)
         ) from error
     while labels and not labels[-1]:
         labels.pop()
     if not labels:
-        raise InputError(
-            Fault(
-                "contains no labels", where=str(path), hint="labels are text in UTF-8, one per line"
-            )
-        )
+        raise InputError(Fault("contains no labels", where=str(path), hint=hint))
     return labels
 
 
 def _as_rows(array: Array) -> Array | None:
+    if array.ndim < 2 or any(size != 1 for size in array.shape[2:]):
+        return None
     # A single column is a regression or one probability: it ranks nothing.
-    is_row = array.ndim >= 2 and array.shape[1] > 1 and all(size == 1 for size in array.shape[2:])
-    return array.reshape(array.shape[:2]) if is_row else None
+    return array.reshape(array.shape[:2]) if array.shape[1] > 1 else None
 
 
 def find_best(row: Array, top: int, names: Sequence[str] | None) -> tuple[ClassScore, ...]:
     """Return the ``top`` classes of a row of scores, best first."""
     # A stable sort of negated scores keeps equal ones by number, and NaN comes last.
     order = np.argsort(-row.astype(np.float64), kind="stable")[:top]
-    return tuple(
-        ClassScore(
-            int(i),
-            None if names is None else names[i],
-            float(row[i]) if np.isfinite(row[i]) else None,
-        )
-        for i in order
-    )
+    best: list[ClassScore] = []
+    for index in map(int, order):
+        label = None if names is None else names[index]
+        score = float(row[index]) if np.isfinite(row[index]) else None
+        best.append(ClassScore(index, label, score))
+    return tuple(best)

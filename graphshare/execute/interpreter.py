@@ -219,9 +219,9 @@ def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> Ker
     except KernelError as error:
         raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], error) from error
     except MemoryError as error:
-        reason = KernelError(
-            f"there is not enough memory ({error})" if str(error) else "there is not enough memory"
-        )
+        reason = "there is not enough memory"
+        if str(error):
+            reason += f" ({error})"
         raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], reason) from error
     except Exception as error:
         shapes, dtypes = [x.shape for x in inputs], [str(x.dtype) for x in inputs]
@@ -229,11 +229,9 @@ def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> Ker
             step.node, step.kernel, step.attrs, shapes, dtypes, inputs, context.shapes
         )
         raise explain_failure(call, "kernel", error) from error
-    result = (
-        output
-        if isinstance(output, KernelResult)
-        else KernelResult(output if isinstance(output, tuple) else (output,))
-    )
+    if not isinstance(output, KernelResult):
+        output = KernelResult(output if isinstance(output, tuple) else (output,))
+    result: KernelResult = output
     if len(result.outputs) < len(step.outputs):
         message = (
             f"{step.node.op} has {format_count(len(result.outputs), 'output')}, but output "

@@ -46,12 +46,12 @@ class NumericResult(ShortRepr):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        names = [
-            name
-            for name in getattr(self, "__struct_fields__", ())
-            if name not in ("seconds", "timings", "engine")
-        ]
-        return all(have_equal_values(getattr(self, name), getattr(other, name)) for name in names)
+        for name in getattr(self, "__struct_fields__", ()):
+            if name in ("seconds", "timings", "engine"):
+                continue
+            if not have_equal_values(getattr(self, name), getattr(other, name)):
+                return False
+        return True
 
 
 class Computed(NumericResult, msgspec.Struct, eq=False):
@@ -175,21 +175,16 @@ def select_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Arr
     if others and not kept:
         message = f"no output is an array of numbers: {format_names(others, 6)}"
         raise RefusedError(Fault(message, hint="choose another value with `targets`"))
-    notes += (
-        [f"left out, as they are not arrays of numbers: {format_names(others, 6)}"]
-        if others
-        else []
-    )
+    if others:
+        notes.append(f"left out, as they are not arrays of numbers: {format_names(others, 6)}")
     wide = [
         f"{name} (as {array.dtype})"
         for name, array in kept.items()
         if array.dtype != outputs[name].dtype
     ]
-    notes += (
-        [f"written with the same numbers in a dtype that numpy has: {format_names(wide, 6)}"]
-        if wide
-        else []
-    )
+    if wide:
+        names = format_names(wide, 6)
+        notes.append(f"written with the same numbers in a dtype that numpy has: {names}")
     return kept
 
 
@@ -217,9 +212,8 @@ def run_batches(
         for start in range(0, count, size):
             # A full batch: other shapes would be inferred and compiled again.
             indices = [min(number, count - 1) for number in range(start, start + size)]
-            parts.append(
-                compute({**feeds, **{name: value.take(indices) for name, value in images.items()}})
-            )
+            batch = {name: value.take(indices) for name, value in images.items()}
+            parts.append(compute({**feeds, **batch}))
             advance(min(size, count - start))
     outputs = {
         name: _join([part.outputs[name] for part in parts], axis, count, size)
@@ -227,19 +221,10 @@ def run_batches(
     }
     # Most notes repeat in every batch.
     notes = dict.fromkeys(note for part in parts for note in part.notes)
-    peak, variables = (
-        max(part.peak_bytes for part in parts),
-        max(part.variable_bytes for part in parts),
-    )
-    return Computed(
-        outputs,
-        peak,
-        variables,
-        sum(part.seconds for part in parts),
-        [],
-        list(notes),
-        parts[0].engine,
-    )
+    peak = max(part.peak_bytes for part in parts)
+    variables = max(part.variable_bytes for part in parts)
+    seconds = sum(part.seconds for part in parts)
+    return Computed(outputs, peak, variables, seconds, [], list(notes), parts[0].engine)
 
 
 def _count_images(images: Mapping[str, Images]) -> int:
@@ -263,11 +248,9 @@ def _find_batch_axes(
     Raises:
         RefusedError: operators that mix the samples of a batch; all are listed.
     """
-    heads = (
-        resolve_targets(targets, graph.nodes, option="`targets`", heads=graph.heads)
-        if targets
-        else list(graph.heads)
-    )
+    heads = list(graph.heads)
+    if targets:
+        heads = resolve_targets(targets, graph.nodes, option="`targets`", heads=graph.heads)
     part, _ = runnable_part(graph, heads)
     nodes = post_order(entry.node for entry in part.heads)
     inputs = {node: 0 for node in nodes if node.is_variable and node.name in images}
@@ -312,26 +295,17 @@ def summarize(name: str, value: Any) -> OutputSummary:
 def _describe_other(value: Any) -> tuple[tuple[int, ...], str]:
     if isinstance(value, np.ndarray):
         return value.shape, "string" if value.dtype.kind == "O" else str(value.dtype)
-    return (
-        ((len(value),), "sequence")
-        if isinstance(value, list)
-        else ((), "nothing" if value is None else type(value).__name__)
-    )
+    if isinstance(value, list):
+        return (len(value),), "sequence"
+    return (), "nothing" if value is None else type(value).__name__
 
 
 def tabulate_outputs(outputs: Mapping[str, Any]) -> Table:
     """Return a table with a summary of each output."""
-    rows = [
-        (
-            o.name,
-            format_dims(o.shape),
-            o.dtype,
-            format_number(o.min),
-            format_number(o.max),
-            format_number(o.mean),
-        )
-        for o in (summarize(name, value) for name, value in outputs.items())
-    ]
+    rows: list[tuple[str, ...]] = []
+    for output in (summarize(name, value) for name, value in outputs.items()):
+        numbers = map(format_number, (output.min, output.max, output.mean))
+        rows.append((output.name, format_dims(output.shape), output.dtype, *numbers))
     return Table(("output", "shape", "dtype", "min", "max", "mean"), rows)
 
 

@@ -205,10 +205,12 @@ def _fuse_steps(steps: Sequence[PlanStep], wanted: Sequence[int]) -> tuple[PlanS
     for position, step in enumerate(steps):
         here = _start_chain(step)
         for i in reversed(range(len(step.inputs[:2]))):
-            earlier = producers.get(step.inputs[i]) if uses[step.inputs[i]] == 1 else None
-            both = _fuse(kept[earlier], step, i) if earlier is not None else None
-            if earlier is not None and both is not None:
-                del kept[earlier]
+            slot = step.inputs[i]
+            if uses[slot] != 1 or slot not in producers:
+                continue
+            both = _fuse(kept[producers[slot]], step, i)
+            if both is not None:
+                del kept[producers[slot]]
                 here = both
                 break
         kept[position] = here
@@ -219,7 +221,9 @@ def _fuse_steps(steps: Sequence[PlanStep], wanted: Sequence[int]) -> tuple[PlanS
 
 def _start_chain(step: PlanStep) -> PlanStep:
     """Return a step as a chain of one if it can begin one."""
-    chain = step.kernel.begin(step.attrs) if step.kernel.begin is not None else None
+    if step.kernel.begin is None:
+        return step
+    chain = step.kernel.begin(step.attrs)
     return step if chain is None else msgspec.structs.replace(step, kernel=chain[0], attrs=chain[1])
 
 
@@ -228,7 +232,9 @@ def _fuse(first: PlanStep, second: PlanStep, place: int) -> PlanStep | None:
     if first.kernel.extend is None or second.kernel.epilogue is None or len(second.outputs) > 1:
         return None
     operation = second.kernel.epilogue(second.attrs)
-    both = first.kernel.extend(first.attrs, operation, place) if operation is not None else None
+    if operation is None:
+        return None
+    both = first.kernel.extend(first.attrs, operation, place)
     if both is None:
         return None
     others = second.inputs[:place] + second.inputs[place + 1 :]

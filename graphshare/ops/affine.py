@@ -41,24 +41,17 @@ class OperatorWithConstants:
         find: FindConstant,
         name_rest: Callable[[tuple[int, ...]], Hashable],
     ) -> None:
-        self.op, self.attrs, self.count, self.find, self.name_rest = (
-            op,
-            attrs,
-            count,
-            find,
-            name_rest,
-        )
+        self.op, self.attrs, self.count = op, attrs, count
+        self.find, self.name_rest = find, name_rest
 
     def find_layer(self) -> tuple[Constant, Constant | None] | None:
         """Return a layer's weight and bias; None where one is not constant."""
-        has_bias = not self.attrs["no_bias"]
-        weight, bias = self.find(1), self.find(2) if has_bias else None
-        is_known = (
-            weight is not None
-            and (bias is not None) == has_bias
-            and self.count == (3 if has_bias else 2)
-        )
-        return (weight, bias) if weight is not None and is_known else None
+        weight, bias, count = self.find(1), None, 2
+        if not self.attrs["no_bias"]:
+            bias, count = self.find(2), 3
+            if bias is None:
+                return None
+        return (weight, bias) if weight is not None and self.count == count else None
 
 
 def read_step(operation: OperatorWithConstants) -> AffineStep | None:
@@ -69,9 +62,9 @@ def read_step(operation: OperatorWithConstants) -> AffineStep | None:
     if rule is not None:
         return rule(operation)
     kernel = find_kernel(operation.op)
-    return (
-        None if kernel is None or kernel.scaling is None else _read_norm(operation, kernel.scaling)
-    )
+    if kernel is None or kernel.scaling is None:
+        return None
+    return _read_norm(operation, kernel.scaling)
 
 
 def _read_convolution(operation: OperatorWithConstants) -> AffineStep | None:
@@ -82,13 +75,12 @@ def _read_convolution(operation: OperatorWithConstants) -> AffineStep | None:
     attrs, rank = operation.attrs, len(operation.attrs["kernel"] or ()) + 2
     core, axis = operation.name_rest(weight.shape), channel_axes(attrs)[1]
     if operation.op == "Deconvolution":
-        is_plain = attrs["layout"] in (None, "NCHW", "NCDHW", "NCW")
-        arranged = weight.put_outputs_first(attrs["num_group"]) if is_plain else None
-        return (
-            None
-            if arranged is None
-            else AffineStep(0, core=core, kernel=arranged, shift=bias, axis=axis, rank=rank)
-        )
+        if attrs["layout"] not in (None, "NCHW", "NCDHW", "NCW"):
+            return None
+        arranged = weight.put_outputs_first(attrs["num_group"])
+        if arranged is None:
+            return None
+        weight = arranged
     return AffineStep(0, core=core, kernel=weight, shift=bias, axis=axis, rank=rank)
 
 

@@ -85,14 +85,14 @@ def _integer(kind: str) -> Member:
         if match is None:
             raise ValueError(text)
         value = int(match[2])
+        if low == 0 and value > high:
+            raise ValueError(text)
+        if match[1] == "-":
+            value = -value
         if low == 0:
-            if value > high:
-                raise ValueError(text)
-            value = -value % (high + 1) if match[1] == "-" else value
-        else:
-            value = -value if match[1] == "-" else value
-            if not low <= value <= high:
-                raise ValueError(text)
+            value %= high + 1
+        if not low <= value <= high:
+            raise ValueError(text)
         return value, match.end()
 
     return read
@@ -140,10 +140,9 @@ def _members(member: Member, *, long_suffix: bool) -> Member:
         if first and first in "-0123456789":
             value, position = member(text, position)
             return (value,), position
-        if text.startswith("None", position) and (
-            len(text) == position + 4 or text[position + 4] in _SPACE
-        ):
-            return None, position + 4
+        end = position + 4
+        if text[position:end] == "None" and (len(text) == end or text[end] in _SPACE):
+            return None, end
         if not first or first not in "([":
             raise ValueError(text)
         position = _after_blanks(text, position + 1)
@@ -353,6 +352,7 @@ def read_declared_shape(text: str, *, np_shape: bool) -> tuple[int | None, ...] 
     except ValueError:
         return None
     if not values:
-        return () if np_shape and text.strip() in ("()", "[]") else None
+        is_empty = text.strip() in ("()", "[]")
+        return () if np_shape and is_empty else None
     unknown = (-1,) if np_shape else (0, -1)
     return tuple(None if value in unknown else value for value in values)

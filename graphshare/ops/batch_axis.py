@@ -39,9 +39,9 @@ class At(NamedTuple):
 
     def with_axis(self, axis: int, ranks: int = 0) -> At:
         """Return samples on ``axis`` of an array with ``ranks`` more axes."""
-        return (
-            At(axis, None, self.more + ranks) if self.rank is None else At(axis, self.rank + ranks)
-        )
+        if self.rank is None:
+            return At(axis, None, self.more + ranks)
+        return At(axis, self.rank + ranks)
 
 
 class Use:
@@ -87,7 +87,8 @@ Rule = Callable[[Use], Outcome]
 def default_rule(use: Use) -> Outcome:
     """Return the outcome that follows from the signature."""
     kind = use.signature.couples_batch
-    if use.axes_differ or (kind == "elementwise" and _broadcast_apart(use)):
+    may_be_misaligned = kind == "elementwise" and _broadcast_apart(use)
+    if use.axes_differ or may_be_misaligned:
         return "has the samples on different axes of its inputs"
     if kind == "always":
         return "mixes the samples of a batch"
@@ -106,8 +107,10 @@ def _broadcast_apart(use: Use) -> bool:
     """Whether inputs of different ranks would misalign the batch axis."""
     ranks = {(at.rank, at.more) for at in use.inputs if at is not None}
     known = {rank for rank, _ in ranks if rank is not None}
+    if len(known) > 1:
+        return True
     # An unknown rank is assumed to equal a known one other than 1: data with a single axis is rare.
-    return len(known) > 1 or (len(ranks) > 1 and (1 in known or not known))
+    return len(ranks) > 1 and (1 in known or not known)
 
 
 def along_axis_rule(use: Use) -> Outcome:
@@ -116,7 +119,9 @@ def along_axis_rule(use: Use) -> Outcome:
     if axis is None:
         return "works on all samples in one row"
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    return "works along the samples" if any(map(use.first.is_axis, axes)) else use.first
+    if any(map(use.first.is_axis, axes)):
+        return "works along the samples"
+    return use.first
 
 
 def window_rule(use: Use) -> Outcome:

@@ -67,10 +67,12 @@ class OperatorForm(NormalForm):
         draws = draws_numbers(node) or (op == "Dropout" and not is_dropout)
         # Nodes that draw differ even if written alike: each has a number.
         outputs = self._number_all(node, "operator", *key, self.count_drawn(key) if draws else 0)
-        if (is_dropout or op in _PASSED_ON) and operands:
-            self.used[
+        passes_on = is_dropout or op in _PASSED_ON
+        if passes_on and operands:
+            identity = (
                 "Dropout in inference" if is_dropout else "operators that pass their input on"
-            ] += 1
+            )
+            self.used[identity] += 1
             # Only the first: Dropout's second output is its mask.
             outputs[0] = operands[0]
         return outputs
@@ -84,13 +86,10 @@ class OperatorForm(NormalForm):
         )
 
         signature, op = find_signature(node), canonical(node.op)
-        values, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
-        if (
-            signature is None
-            or faults
-            or not operands
-            or any(operand is None for operand in operands)
-        ):
+        if signature is None or not operands or None in operands:
+            return None
+        values, faults = signature.parse(node.attrs)
+        if faults:
             return None
 
         def name_rest(shape: tuple[int, ...]) -> Hashable:
@@ -123,15 +122,12 @@ class OperatorForm(NormalForm):
             left_out |= {
                 name for name, size in _PLAIN.items() if set(values.get(name) or ()) <= {size}
             }
-        known = {
-            name: value
-            for name, value in values.items()
-            if name not in (*left_out, *apart) and not is_free_key(name)
-        }
-        stated = left_out & _PLAIN.keys() & node.attrs.keys()
-        if stated or any(
-            name in node.attrs and signature.value({}, name) == value
-            for name, value in known.items()
-        ):
+        known: dict[str, Any] = {}
+        for name in values.keys() - left_out - set(apart):
+            if not is_free_key(name):
+                known[name] = values[name]
+        stated = [name for name in known if name in node.attrs]
+        states_default = any(signature.value({}, name) == known[name] for name in stated)
+        if states_default or left_out & _PLAIN.keys() & node.attrs.keys():
             self.used["defaults of attributes"] += 1
         return repr(sorted(known.items()))

@@ -98,8 +98,10 @@ def infer(
     if types is None:
         return inference
     propagation.run("types")
+    if yielding is None:
+        return inference
     # float32 is MXNet's own default.
-    for fallback in (yielding, dict.fromkeys(order, "float32")) if yielding is not None else ():
+    for fallback in (yielding, dict.fromkeys(order, "float32")):
         # A dtype from the first source may determine more before the default does.
         untyped = [node for node in order if node.is_variable and inference.types[node][0] is None]
         inference.types.update((node, [fallback.get(node)]) for node in untyped)
@@ -123,12 +125,9 @@ def _start(
         inference.types[node] = [None] * count
         if node.is_variable:
             declared = read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
-            inference.shapes[node] = [
-                _join_declared(node, declared, shapes.get(node), must_agree=node in held)
-            ]
-            inference.types[node] = [
-                types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))
-            ]
+            shape = _join_declared(node, declared, shapes.get(node), must_agree=node in held)
+            dtype = types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))
+            inference.shapes[node], inference.types[node] = [shape], [dtype]
     return inference
 
 
@@ -141,10 +140,10 @@ def _join_declared(
     if impossible := impossible_shape([declared, shape]):
         raise RefusedError(Fault(f"has an impossible shape: {impossible}", node=node.name))
     if not must_agree and shape is not None and declared is not None:
-        declared = declared if len(declared) == len(shape) else shape
-        return tuple(
-            own if size is None else size for size, own in zip(shape, declared, strict=True)
-        )
+        if len(declared) != len(shape):
+            return shape
+        pairs = zip(shape, declared, strict=True)
+        return tuple(own if size is None else size for size, own in pairs)
     try:
         return unify(declared, shape)
     except KernelError as error:
@@ -191,22 +190,23 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
             )
         # A known dtype stays: rules raise errors for contradictions.
         merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
-        return merged_in, [
-            a or b
-            for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)
-        ]
+        merged_out = [a or b for a, b in zip(outputs, new_outputs, strict=False)]
+        return merged_in, [*merged_out, *outputs[len(merged_out) :]]
 
 
 def _bind_rules(order: Sequence[Node], *, np_shape: bool) -> list[_Rule]:
     semantics = {NP_SHAPE: True} if np_shape else {}
     rules = []
     for node in order:
-        kernel = find_node_kernel(node) if not node.is_variable else None
-        if kernel is not None:
-            signature = find_signature(node)
-            attrs = signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs)
-            bodies = bind_bodies(node, np_shape=np_shape) if node.subgraphs else None
-            rules.append(_Rule(node, kernel, attrs | semantics, bodies, _find_excess(attrs)))
+        if node.is_variable:
+            continue
+        kernel = find_node_kernel(node)
+        if kernel is None:
+            continue
+        signature = find_signature(node)
+        attrs = signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs)
+        bodies = bind_bodies(node, np_shape=np_shape) if node.subgraphs else None
+        rules.append(_Rule(node, kernel, attrs | semantics, bodies, _find_excess(attrs)))
     return rules
 
 
@@ -239,12 +239,10 @@ class _Propagation:
         except Exception as error:
             raise self._explain(rule, what, error) from error
         changed = _store(table, node, *merged)
-        if (
-            changed
-            and what == "shapes"
-            and (impossible := impossible_shape([*merged[0], *merged[1]]))
-        ):
-            raise refuse_inputs(node, [format_shape(shape) for shape in inputs], impossible)
+        if changed and what == "shapes":
+            impossible = impossible_shape([*merged[0], *merged[1]])
+            if impossible:
+                raise refuse_inputs(node, [format_shape(shape) for shape in inputs], impossible)
         return changed
 
     def _explain(self, rule: _Rule, what: What, error: Exception) -> Exception:
@@ -252,17 +250,14 @@ class _Propagation:
         node = rule.node
         shapes = [_slot(self._inference.shapes, entry) for entry in node.inputs]
         dtypes = [_slot(self._inference.types, entry) for entry in node.inputs]
+        if what == "shapes":
+            part, texts = "shape rule", [format_shape(shape) for shape in shapes]
+        else:
+            part, texts = "dtype rule", [str(dtype) for dtype in dtypes]
         if isinstance(error, KernelError):
-            texts = (
-                [format_shape(shape) for shape in shapes]
-                if what == "shapes"
-                else list(map(str, dtypes))
-            )
             return refuse_inputs(node, texts, error)
-        part = "shape rule" if what == "shapes" else "dtype rule"
-        return explain_failure(
-            KernelCall(node, rule.kernel, rule.attrs, shapes, dtypes), part, error
-        )
+        call = KernelCall(node, rule.kernel, rule.attrs, shapes, dtypes)
+        return explain_failure(call, part, error)
 
 
 def _find_excess(attrs: Mapping[str, Any]) -> str:
@@ -296,17 +291,14 @@ def _infer_body(
         shapes = dict(zip(inner, variables, strict=True)) if what == "shapes" else {}
         inference = _start(order, shapes, {}, (), np_shape=np_shape)
         table = inference.table(what)
-        for entry, value in (
-            *zip(map(Entry, inner), variables, strict=True),
-            *zip(graph.heads, heads, strict=False),
-        ):
+        stated = [*zip(map(Entry, inner), variables, strict=True)]
+        stated += zip(graph.heads, heads, strict=False)
+        for entry, value in stated:
             row = table[entry.node]
-            if entry.index < len(row):
-                row[entry.index] = (
-                    unify(row[entry.index], value)
-                    if what == "shapes"
-                    else row[entry.index] or value
-                )
+            if entry.index >= len(row):
+                continue
+            known = row[entry.index]
+            row[entry.index] = unify(known, value) if what == "shapes" else known or value
         _Propagation(inference, _bind_rules(order, np_shape=np_shape)).run(what)
     except RefusedError as error:
         raise KernelError(
@@ -346,17 +338,19 @@ def choose_sizes(
     """
     choice = _SizeChoice(inference)
     for start, sizes in choice.list_starts(lists):
-        partly = {
-            node: shape for node in choice.unknown if (shape := start.shapes[node][0]) is not None
-        }
-        for size in sizes if partly else ():
-            trial = choice.infer_with(
-                start, {node: _fill_shape(shape, size) for node, shape in partly.items()}
-            )
+        partly: dict[Node, tuple[int | None, ...]] = {}
+        for node in choice.unknown:
+            shape = start.shapes[node][0]
+            if shape is not None:
+                partly[node] = shape
+        if not partly:
+            continue
+        for size in sizes:
+            filled = {node: _fill_shape(shape, size) for node, shape in partly.items()}
+            trial = choice.infer_with(start, filled)
             if trial is not None and _all_positive(trial.shapes[node] for node in trial.nodes):
-                return trial, {
-                    node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly
-                }
+                shapes = {node: trial.shapes[node][0] or () for node in partly}
+                return trial, {node: tuple(d or 0 for d in dims) for node, dims in shapes.items()}
     return inference, {}
 
 
@@ -406,4 +400,8 @@ def _fill_shape(shape: tuple[int | None, ...], size: int) -> tuple[int, ...]:
 
 
 def _all_positive(rows: Iterable[Sequence[tuple[int | None, ...] | None]]) -> bool:
-    return all(row[0] is not None and all(d is not None and d > 0 for d in row[0]) for row in rows)
+    for row in rows:
+        shape = row[0]
+        if shape is None or any(size is None or size <= 0 for size in shape):
+            return False
+    return True

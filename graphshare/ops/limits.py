@@ -51,16 +51,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         self, attrs: Attrs, shapes: Shapes, dtypes: Types, arrays: Sequence[Array] = ()
     ) -> str | None:
         """Describe the first violation, or return None. Unknown shapes and dtypes pass."""
-        return (
+        stated = (
             self._attribute_violation(attrs)
             or self._dtype_violation(dtypes)
             or self._shape_violation(shapes)
-            or (
-                "expected finite numbers"
-                if self.finite and not all(map(_is_finite, arrays))
-                else None
-            )
         )
+        if stated is None and self.finite and not all(map(_is_finite, arrays)):
+            return "expected finite numbers"
+        return stated
 
     def _attribute_violation(self, attrs: Attrs) -> str | None:
         for keys, least in ((self.positive, 1), (self.not_negative, 0)):
@@ -74,8 +72,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     def _dtype_violation(self, dtypes: Types) -> str | None:
         for allowed, those in ((self.first, dtypes[:1]), (self.dtypes, dtypes)):
+            if not allowed:
+                continue
             for dtype in those:
-                if allowed and dtype is not None and dtype not in allowed:
+                if dtype is not None and dtype not in allowed:
                     return f"{dtype} is not supported, expected {', '.join(allowed)}"
         return None
 
@@ -86,9 +86,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 return f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected at least {self.rank}"
             if self.elements and 0 in shape:
                 return f"{format_shape(shape)} has no elements"
-        if self.ranks and known and shapes[0] is not None and len(shapes[0]) not in self.ranks:
+        first = shapes[0] if shapes else None
+        if self.ranks and first is not None and len(first) not in self.ranks:
             return (
-                f"{format_shape(shapes[0])} has {format_count(len(shapes[0]), 'axis')}, "
+                f"{format_shape(first)} has {format_count(len(first), 'axis')}, "
                 f"expected {' or '.join(map(str, self.ranks))}"
             )
         return None
@@ -115,13 +116,14 @@ def with_limits(limits: Limits, *kernels: T) -> tuple[T, ...]:
 def impossible_shape(shapes: Iterable[Shape]) -> str | None:
     """Describe the first of ``shapes`` that no array can have."""
     for shape in shapes:
-        if shape is not None and len(shape) > MAX_RANK:
+        if shape is None:
+            continue
+        if len(shape) > MAX_RANK:
             return f"an array would have {format_count(len(shape), 'axis')}, more than {MAX_RANK}"
-        # numpy's sizes have 63 bits; its error would lack the node's name.
-        if shape is not None and any(
-            size is not None and not 0 <= size < 1 << 63 for size in shape
-        ):
-            return f"an array would have the shape {format_shape(shape)}"
+        for size in shape:
+            # numpy's sizes have 63 bits; its error would lack the node's name.
+            if size is not None and not 0 <= size < 1 << 63:
+                return f"an array would have the shape {format_shape(shape)}"
     return None
 
 
@@ -138,10 +140,17 @@ def check_filters(filters: int, groups: int) -> None:
 
 def negative_size(shapes: Sequence[Shape]) -> str | None:
     """Describe the first of ``shapes`` with a negative size, if any."""
-    wrong = next(
-        (shape for shape in shapes if shape and any(d is not None and d < 0 for d in shape)), None
-    )
-    return None if wrong is None else f"the result would have the shape {format_shape(wrong)}"
+    for shape in shapes:
+        if any(size is not None and size < 0 for size in shape or ()):
+            return f"the result would have the shape {format_shape(shape)}"
+    return None
+
+
+def lie_within(numbers: Array, least: int, greatest: int) -> bool:
+    """Return whether all whole ``numbers`` are from ``least`` to ``greatest``."""
+    if not numbers.size:
+        return True
+    return bool(numbers.min() >= least and numbers.max() <= greatest)
 
 
 def _is_finite(array: Array) -> bool:

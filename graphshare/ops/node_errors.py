@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import isfinite
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,7 @@ from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import negative_size
 from graphshare.ops.registry import find_signature
+from graphshare.ops.signature import Parameter
 from graphshare.text.format import format_count, format_shape
 
 _NUMBER_KINDS = ("int", "int64", "uint", "uint64", "float", "double")
@@ -80,17 +82,24 @@ def _contradiction(call: KernelCall) -> str | None:
 def _unusable_attribute(node: Node, attrs: Attrs) -> str | None:
     """Describe an attribute that was read but cannot be computed with."""
     signature = find_signature(node)
-    for parameter in (signature.parameters or ()) if signature is not None else ():
-        value = attrs.get(parameter.name)
-        members = value if isinstance(value, (tuple, list)) else (value,)
-        wants_number = parameter.kind.removesuffix("?") in _NUMBER_KINDS
-        if parameter.name in node.attrs and (
-            (None in members and not parameter.kind.endswith("?"))
-            or any(isinstance(member, float) and not isfinite(member) for member in members)
-            or (wants_number and isinstance(value, str))
-        ):
+    if signature is None:
+        return None
+    for parameter in signature.parameters or ():
+        if parameter.name not in node.attrs:
+            continue
+        if not _is_usable(parameter, attrs.get(parameter.name)):
             return f"{parameter.name} is {node.attrs[parameter.name]!r}"
     return None
+
+
+def _is_usable(parameter: Parameter, value: Any) -> bool:
+    kind = parameter.kind
+    if isinstance(value, str) and kind.removesuffix("?") in _NUMBER_KINDS:
+        return False
+    members = value if isinstance(value, (tuple, list)) else (value,)
+    if None in members and not kind.endswith("?"):
+        return False
+    return all(isfinite(member) for member in members if isinstance(member, float))
 
 
 def report_bug(node: Node, part: str, inputs: Sequence[str], error: Exception) -> BugError:
@@ -102,11 +111,9 @@ def report_bug(node: Node, part: str, inputs: Sequence[str], error: Exception) -
 
 
 def _format_inputs(node: Node, inputs: Sequence[str]) -> str:
-    names = (entry.node.name or entry.node.operator_text for entry in node.inputs)
-    return (
-        ", ".join(f"{name} {text}" for name, text in zip(names, inputs, strict=False))
-        or "no inputs"
-    )
+    names = [entry.node.name or entry.node.operator_text for entry in node.inputs]
+    texts = [f"{name} {text}" for name, text in zip(names, inputs, strict=False)]
+    return ", ".join(texts) or "no inputs"
 
 
 def find_faults(node: Node) -> list[Fault]:
@@ -125,8 +132,6 @@ def _count_faults(node: Node) -> Iterable[Fault]:
     # The first names belong to subgraphs and have no entries.
     names = signature.formal_inputs(node.attrs, subgraphs=node.subgraphs)[signature.num_subgraphs :]
     if len(names) != len(node.inputs):
-        listing = ", ".join(names) or "none"
-        yield Fault(
-            f"{node.op} has {format_count(len(node.inputs), 'input')}, expected {len(names)} ({listing})",
-            node=node.name,
-        )
+        count, listing = format_count(len(node.inputs), "input"), ", ".join(names) or "none"
+        message = f"{node.op} has {count}, expected {len(names)} ({listing})"
+        yield Fault(message, node=node.name)

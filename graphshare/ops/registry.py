@@ -53,29 +53,27 @@ def find_signature(node: Node) -> Signature | None:
 def name_inputs(node: Node) -> tuple[str, ...] | None:
     """Return the inputs' formal names, perhaps too many; None without a signature."""
     signature = find_signature(node)
-    return (
-        None
-        if signature is None
-        else signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
-    )
+    if signature is None:
+        return None
+    return signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
 
 
 def auxiliary_slots(node: Node) -> tuple[int, ...]:
     """Return the positions of mutated inputs; none for an unknown operator."""
     signature = find_signature(node)
-    return (
-        ()
-        if signature is None
-        else signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
-    )
+    if signature is None:
+        return ()
+    return signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
 
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
     """Return the outputs that a user can name; for an unknown operator all in the file."""
     if node.details.outputs and node.op:
         return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
+    count = 1 if node.is_variable else node.num_outputs or 1
     outputs = find_outputs(node)
-    count = outputs.visible if outputs else 1 if node.is_variable else node.num_outputs or 1
+    if outputs is not None:
+        count = outputs.visible
     return (Entry(node, i) for i in range(count))
 
 
@@ -89,7 +87,9 @@ def total_outputs(node: Node) -> int | None:
 
 def find_outputs(node: Node) -> OutputList | None:
     """Return the outputs by signature and attributes; None if unknown."""
-    signature = find_signature(node) if not node.is_variable else None
+    if node.is_variable:
+        return None
+    signature = find_signature(node)
     return signature.outputs(node.attrs, subgraphs=node.subgraphs) if signature else None
 
 
@@ -211,11 +211,9 @@ class Contributions(Generic[Item]):
     def _find_in_family(self, name: str) -> Item | None:
         """Load no file after the one with the item."""
         family = FAMILY_OF.get(name)
-        tables = (
-            ()
-            if family is None
-            else (_read_table(family, file, self._table) for file in self._files)
-        )
+        if family is None:
+            return None
+        tables = (_read_table(family, file, self._table) for file in self._files)
         return next((table[name] for table in tables if name in table), None)
 
 

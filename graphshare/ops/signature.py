@@ -121,9 +121,8 @@ def _term(text: str) -> FormalName:
     if match is None:
         raise AssertionError(f"not a name: {text!r}")
     name, count, conditions = match.groups()
-    return FormalName(
-        name, count or "", tuple(map(_condition, conditions.split("&"))) if conditions else ()
-    )
+    parts = conditions.split("&") if conditions else ()
+    return FormalName(name, count or "", tuple(map(_condition, parts)))
 
 
 def _condition(text: str) -> Condition:
@@ -290,18 +289,17 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             # A foreign operator's accepted values are unknown: unreadable text stays unchanged.
             return {**attrs, **values}, [fault for fault in faults if fault.kind == "missing"]
         known = {parameter.name for parameter in self.parameters}
-        for key in attrs:
+        for key, text in attrs.items():
             if key not in known and not is_free_key(key):
-                faults.append(
-                    AttributeFault(
-                        "unknown", key, attrs[key], f"{self.name} takes {self._listing()}"
-                    )
-                )
-        if not faults:
-            # The checks read all parameters.
-            faults.extend(
-                fault for check in self.load_checks if (fault := check(values)) is not None
-            )
+                expected = f"{self.name} takes {self._listing()}"
+                faults.append(AttributeFault("unknown", key, text, expected))
+        if faults:
+            return values, faults
+        # The checks read all parameters.
+        for check in self.load_checks:
+            fault = check(values)
+            if fault is not None:
+                faults.append(fault)
         return values, faults
 
     def current_attributes(self, attrs: Attributes) -> Attributes:
@@ -316,18 +314,23 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return ", ".join(parameter.name for parameter in self.parameters or ()) or "none"
 
     def _names(self, text: str, attrs: Attributes) -> tuple[str, ...]:
+        if text == "*":
+            return ()
         names: list[str] = []
-        for term in read_terms(text) if text != "*" else ():
-            if term.conditions and not all(
-                self._holds(condition, attrs) for condition in term.conditions
-            ):
+        for term in read_terms(text):
+            if not all(self._holds(condition, attrs) for condition in term.conditions):
                 continue
-            names.extend(self._run(term, attrs) if term.counted_by else (term.name,))
+            if term.counted_by:
+                names += self._run(term, attrs)
+            else:
+                names.append(term.name)
         return tuple(names)
 
     def _run(self, term: FormalName, attrs: Attributes) -> list[str]:
-        count = self.value(attrs, term.counted_by)
-        return [f"{term.name}{i}" for i in range(count if count and count <= MAX_COUNT else 0)]
+        count = self.value(attrs, term.counted_by) or 0
+        if count > MAX_COUNT:
+            return []
+        return [f"{term.name}{i}" for i in range(count)]
 
     def _holds(self, condition: Condition, attrs: Attributes) -> bool:
         value = self.value(attrs, condition.key)
@@ -347,7 +350,8 @@ def define(
     stack(_rnn_stack,_npx_stack)"``.
     """
     rows = []
-    for name, aliases in (_split_aliases(text) for text in names.split()):
+    for text in names.split():
+        name, aliases = _split_aliases(text)
         rows.append(
             Signature(name=name, inputs=inputs, attributes=attributes, aliases=aliases, **facts)
         )
@@ -377,7 +381,9 @@ def _read(parameter: Parameter, text: str) -> Any:
         raise ValueError(text)
     value = read_value(parameter.kind, text)
     low, high = parameter.bounds
-    if (low is not None and value < low) or (high is not None and value > high):
+    if low is not None and value < low:
+        raise ValueError(text)
+    if high is not None and value > high:
         raise ValueError(text)
     return value
 

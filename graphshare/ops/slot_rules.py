@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 def number_outputs(count: int, visible: int | None = None) -> OutputList:
     """Return unlabelled outputs: ``output`` for a single one, else ``output0``, ``output1``, ..."""
-    return OutputList(
-        count, count if visible is None else visible, ("output",) if count == 1 else ()
-    )
+    labels = ("output",) if count == 1 else ()
+    return OutputList(count, count if visible is None else visible, labels)
 
 
 def read_count(signature: Signature, attrs: Attributes, key: str) -> int:
@@ -59,12 +58,9 @@ def require_same_rank(*keys: str) -> LoadCheck:
         for key in keys:
             value = values[key]
             if value is None or (value and len(value) != len(kernel)):
-                return AttributeFault(
-                    "constraint",
-                    key,
-                    str(value),
-                    f"have {format_count(len(kernel), 'member')}, as many as kernel, or none",
-                )
+                count = format_count(len(kernel), "member")
+                expected = f"have {count}, as many as kernel, or none"
+                return AttributeFault("constraint", key, str(value), expected)
         return None
 
     return check
@@ -75,11 +71,12 @@ def require_kernel_rank(*ranks: int) -> LoadCheck:
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         kernel = values["kernel"]
-        if values.get("global_pool") or (kernel is not None and len(kernel) in ranks):
+        if values.get("global_pool"):
             return None
-        return AttributeFault(
-            "constraint", "kernel", str(kernel), f"have {' or '.join(map(str, ranks))} members"
-        )
+        if kernel is not None and len(kernel) in ranks:
+            return None
+        expected = f"have {' or '.join(map(str, ranks))} members"
+        return AttributeFault("constraint", "kernel", str(kernel), expected)
 
     return check
 
@@ -88,12 +85,10 @@ def require_nonzero(*keys: str) -> LoadCheck:
     """Return a check that tuples do not contain 0."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
-        wrong = [key for key in keys if 0 in (values[key] or ())]
-        return (
-            AttributeFault("constraint", wrong[0], str(values[wrong[0]]), "not contain 0")
-            if wrong
-            else None
-        )
+        for key in keys:
+            if 0 in (values[key] or ()):
+                return AttributeFault("constraint", key, str(values[key]), "not contain 0")
+        return None
 
     return check
 
@@ -102,9 +97,9 @@ def inputs_by_flags(first: str, *flags: str) -> InputRule:
     """Return a rule for ``input1``...: one if ``first`` is empty or None, one per set flag."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-        count = (not first or signature.value(attrs, first) is None) + sum(
-            bool(signature.value(attrs, flag)) for flag in flags
-        )
+        count = sum(bool(signature.value(attrs, flag)) for flag in flags)
+        if not first or signature.value(attrs, first) is None:
+            count += 1
         return tuple(f"input{i}" for i in range(1, count + 1))
 
     return rule

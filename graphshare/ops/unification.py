@@ -30,11 +30,21 @@ def unify(a: Shape, b: Shape) -> Shape:
         return b if a is None else a
     if a == b:
         return a
-    if len(a) != len(b) or any(
-        x is not None and y is not None and x != y for x, y in zip(a, b, strict=True)
-    ):
-        raise KernelError(f"{format_shape(a)} does not fit {format_shape(b)}")
-    return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
+    if len(a) == len(b):
+        unified = tuple([y if x is None else x for x, y in zip(a, b, strict=True)])
+        if all(y is None or x == y for x, y in zip(unified, b, strict=True)):
+            return unified
+    raise KernelError(f"{format_shape(a)} does not fit {format_shape(b)}")
+
+
+def contradict(one: object, other: object) -> bool:
+    """Return whether two sizes, or dtypes, are known and differ."""
+    return one is not None and other is not None and one != other
+
+
+def exceeds(size: Dim, limit: Dim) -> bool:
+    """Return whether both sizes are known, and the first is larger."""
+    return size is not None and limit is not None and size > limit
 
 
 def is_known(shape: Shape) -> bool:
@@ -120,14 +130,13 @@ def same_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
 
 def broadcast_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the output of broadcast inputs, aligned at the last axis."""
-    if any(shape is None for shape in inputs):
+    known = [shape for shape in inputs if shape is not None]
+    if len(known) < len(inputs):
         return inputs, outputs
-    known: list[Dims] = [shape for shape in inputs if shape is not None]
     rank = max(map(len, known))
     padded = [(1,) * (rank - len(shape)) + shape for shape in known]
-    return inputs, [
-        unify(tuple(_broadcast_dim(column) for column in zip(*padded, strict=True)), outputs[0])
-    ]
+    broadcast = tuple(_broadcast_dim(column) for column in zip(*padded, strict=True))
+    return inputs, [unify(broadcast, outputs[0])]
 
 
 def _broadcast_dim(column: Sequence[Dim]) -> Dim:
@@ -185,7 +194,7 @@ def require_dtypes(inputs: Types, wanted: Types) -> None:
         KernelError: for the first such input.
     """
     for number, (dtype, other) in enumerate(zip(inputs, wanted, strict=True)):
-        if dtype is not None and other is not None and dtype != other:
+        if contradict(dtype, other):
             raise KernelError(f"input {number} is {dtype}, expected {other}")
 
 

@@ -24,16 +24,10 @@ def find(context: CheckContext) -> Violations:
         return
     # The expression also consumes valid escapes: the second half of one must not begin another.
     matches = [match for match in _ESCAPE.finditer(text) if match[1] is not None]
-    for i, match in enumerate(matches[:_LIMIT]):
-        escape = text[match.start() : match.start() + (6 if match[1] == "u" else 2)]
-        more = (
-            f" (and {len(matches) - _LIMIT} more)"
-            if i == _LIMIT - 1 and len(matches) > _LIMIT
-            else ""
-        )
-        hint = "write the character itself, in UTF-8 (json.dumps: ensure_ascii=False)"
-        yield Violation(
-            f"MXNet does not read the escape {escape}{more}",
-            hint=hint,
-            at=context.line_index.locate(match.start()),
-        )
+    hint = "write the character itself, in UTF-8 (json.dumps: ensure_ascii=False)"
+    for number, match in enumerate(matches[:_LIMIT], 1):
+        start, length = match.start(), 6 if match[1] == "u" else 2
+        message = f"MXNet does not read the escape {text[start : start + length]}"
+        if number == _LIMIT < len(matches):
+            message += f" (and {len(matches) - _LIMIT} more)"
+        yield Violation(message, hint=hint, at=context.line_index.locate(start))

@@ -15,20 +15,16 @@ from graphshare.text.names import did_you_mean
 def find(context: CheckContext) -> Violations:
     """Yield unknown keys of graphs and nodes."""
     for steps, graph in context.documents:
-        for key in graph.keys() - GRAPH_KEYS if not GRAPH_KEYS.issuperset(graph) else ():
-            yield Violation(
-                f"the graph has the unknown key {key!r}", (*steps, key), hint=_hint(key, GRAPH_KEYS)
-            )
+        for key in graph.keys() - GRAPH_KEYS:
+            message, hint = f"the graph has the unknown key {key!r}", _hint(key, GRAPH_KEYS)
+            yield Violation(message, (*steps, key), hint=hint)
         for i, node in enumerate(graph["nodes"]):
-            if not NODE_KEYS.issuperset(node):
-                for key in [key for key in node if key not in NODE_KEYS]:
-                    place = (*steps, "nodes", i, key)
-                    yield Violation(
-                        f"the node has the unknown key {key!r}",
-                        place,
-                        name=node["name"],
-                        hint=_hint(key, NODE_KEYS),
-                    )
+            if NODE_KEYS.issuperset(node):
+                continue
+            for key in [key for key in node if key not in NODE_KEYS]:
+                message, hint = f"the node has the unknown key {key!r}", _hint(key, NODE_KEYS)
+                place = (*steps, "nodes", i, key)
+                yield Violation(message, place, name=node["name"], hint=hint)
 
 
 def _hint(key: str, known: frozenset[str]) -> str:

@@ -9,14 +9,16 @@ def _is_int(value: object) -> bool:
     return type(value) is int and -(1 << 31) <= value < 1 << 31
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 _TAGS: dict[str, Callable[[object], bool]] = {
     "int": _is_int,
     "size_t": lambda value: type(value) is int and 0 <= value < 1 << 64,
-    "str": lambda value: isinstance(value, str),
+    "str": _is_text,
     "list_int": lambda value: isinstance(value, list) and all(map(_is_int, value)),
-    "list_str": lambda value: (
-        isinstance(value, list) and all(isinstance(part, str) for part in value)
-    ),
+    "list_str": lambda value: isinstance(value, list) and all(map(_is_text, value)),
 }
 
 
@@ -48,8 +50,6 @@ def _fault(key: str, value: object) -> str:
         return f"the graph attribute {key!r} has the type {tag!r}; MXNet reads {', '.join(_TAGS)}"
     if not _TAGS[tag](content):
         return f"the graph attribute {key!r} is not of its type {tag}"
-    return (
-        f"{key} has the type {tag!r}, not int"
-        if key in ("mxnet_version", "is_np_shape") and tag != "int"
-        else ""
-    )
+    if tag != "int" and key in ("mxnet_version", "is_np_shape"):
+        return f"{key} has the type {tag!r}, not int"
+    return ""

@@ -25,4 +25,5 @@ def find(context: CheckContext) -> Violations:
 
 def _is_oldest(context: CheckContext) -> bool:
     """Whether the file is of 2015: nodes have ``param``, and no version is needed."""
-    return any(node.form is not None and "param" in node.form.keys for node in context.graph.nodes)
+    forms = (node.form for node in context.graph.nodes)
+    return any(form is not None and "param" in form.keys for form in forms)

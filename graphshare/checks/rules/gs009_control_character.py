@@ -25,11 +25,7 @@ def find(context: CheckContext) -> Violations:
     if reading.text is None or reading.json_faults:
         return
     text, at = reading.text, 0
-    place = (
-        next((m.start() for m in _ESCAPE.finditer(text) if m[1] == "u0000"), None)
-        if "\\u0000" in text
-        else None
-    )
+    place = _find_escaped_nul(text)
     if place is not None:
         yield Violation(
             "a string contains a NUL, where MXNet ends it",
@@ -52,3 +48,12 @@ def find(context: CheckContext) -> Violations:
             # One finding per string is enough, and its quotes must not begin another string.
             rest = _REST.match(text, match.end())
             at = rest.end() if rest else len(text)
+
+
+def _find_escaped_nul(text: str) -> int | None:
+    if "\\u0000" not in text:
+        return None
+    for match in _ESCAPE.finditer(text):  # the backslash may be escaped itself
+        if match[1] == "u0000":
+            return match.start()
+    return None

@@ -17,10 +17,9 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 )
 def find(context: CheckContext) -> Violations:
     """Yield suppressed codes of no rule."""
+    hint = "codes are listed by `graphshare check --list`"
     for steps, node in context.nodes():
-        for code in read_suppressed_codes(node) if KEY in node.attrs else ():
+        for code in read_suppressed_codes(node):
             if not is_known_code(code):
-                hint = "codes are listed by `graphshare check --list`"
-                yield Violation(
-                    f"{KEY} names {code!r}, which is not a rule", steps, node, hint=hint
-                )
+                message = f"{KEY} names {code!r}, which is not a rule"
+                yield Violation(message, steps, node, hint=hint)

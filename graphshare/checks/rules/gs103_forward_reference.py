@@ -28,15 +28,10 @@ def find(context: CheckContext) -> Violations:
     for steps, graph in context.graphs:
         seen: set[Node] = set()
         for i, node in enumerate(graph.nodes):
-            late = [e.node for e in node.inputs if e.node not in seen] + [
-                d for d in node.control_deps if d not in seen
-            ]
+            needed = [*(entry.node for entry in node.inputs), *node.control_deps]
+            late = [source for source in needed if source not in seen]
             if late:
+                message = f"needs {late[0].name!r}, which comes later in the file"
                 hint = "put every node after its inputs"
-                yield Violation(
-                    f"needs {late[0].name!r}, which comes later in the file",
-                    (*steps, "nodes", i),
-                    node,
-                    hint=hint,
-                )
+                yield Violation(message, (*steps, "nodes", i), node, hint=hint)
             seen.add(node)

@@ -16,20 +16,20 @@ from graphshare.text.format import format_count
 def find(context: CheckContext) -> Violations:
     """Yield lists that disagree with the nodes."""
     # Other ids are GS101 and GS107
-    for steps, graph in context.documents if context.has_graph else ():
+    if not context.has_graph:
+        return
+    hint = "it lists the ids of all variables (op null) in order"
+    for steps, graph in context.documents:
         variables = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE_OP]
         listed = graph["arg_nodes"]
-        if listed != variables:
-            missing, extra = sorted(set(variables) - set(listed)), len(listed) - len(set(listed))
-            problem = (
-                f"leaves out {len(missing)} of {format_count(len(variables), 'variable')}, node {missing[0]} first"
-                if missing
-                else f"lists {extra} ids twice"
-                if extra
-                else "is not in the order of the nodes"
-            )
-            yield Violation(
-                f"arg_nodes {problem}",
-                (*steps, "arg_nodes"),
-                hint="it lists the ids of all variables (op null) in order",
-            )
+        if listed == variables:
+            continue
+        missing = sorted(set(variables) - set(listed))
+        extra = len(listed) - len(set(listed))
+        problem = "is not in the order of the nodes"
+        if missing:
+            count = format_count(len(variables), "variable")
+            problem = f"leaves out {len(missing)} of {count}, node {missing[0]} first"
+        elif extra:
+            problem = f"lists {extra} ids twice"
+        yield Violation(f"arg_nodes {problem}", (*steps, "arg_nodes"), hint=hint)

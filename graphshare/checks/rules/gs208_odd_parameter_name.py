@@ -15,20 +15,20 @@ def find(context: CheckContext) -> Violations:
     """Yield operators whose own parameters have different stems."""
     users = context.consumers
     for node in context.reachable:
-        named = (context.facts(node).formals or ()) if not node.is_variable else ()
+        if node.is_variable:
+            continue
+        named = context.facts(node).formals or ()
         for formals in _GROUPS:
             if not formals.issubset(named):
                 continue
-            parameters = find_parameters(context, node, formals)
-            # A shared parameter can be named after at most one of its operators.
-            own = {
-                formal: v
-                for formal, v in parameters.items()
-                if len(users[v]) == 1 and v.name.endswith(formal)
-            }
-            stems = {variable.name.removesuffix(formal) for formal, variable in own.items()}
+            own: dict[str, str] = {}
+            for formal, variable in find_parameters(context, node, formals).items():
+                # A shared parameter can be named after at most one of its operators.
+                if len(users[variable]) == 1 and variable.name.endswith(formal):
+                    own[formal] = variable.name
+            stems = {name.removesuffix(formal) for formal, name in own.items()}
             if len(own) == len(formals) and len(stems) > 1:
-                names = " and ".join(repr(variable.name) for variable in own.values())
+                names = " and ".join(map(repr, own.values()))
                 message = f"the parameters {names} of {node.name!r} are not named alike"
                 yield Violation(message, node=node, hint="is one of them misspelt?")
 

@@ -19,16 +19,10 @@ def find(context: CheckContext) -> Violations:
     """Yield such attributes."""
     for steps, node, fault in find_attribute_faults(context, "unknown"):
         signature = find_signature(node)
-        names = (
-            [parameter.name for parameter in signature.parameters or ()]
-            if signature is not None
-            else []
-        )
+        names: list[str] = []
+        if signature is not None:
+            names = [parameter.name for parameter in signature.parameters or ()]
         yield Violation(fault.message, steps, node, hint=did_you_mean(fault.key, names) or _FREE)
     for steps, node, key in find_refused_hidden_keys(context):
-        yield Violation(
-            f"unknown attribute {key!r}: no input of that name is a variable",
-            steps,
-            node,
-            hint=_FREE,
-        )
+        message = f"unknown attribute {key!r}: no input of that name is a variable"
+        yield Violation(message, steps, node, hint=_FREE)

@@ -18,9 +18,7 @@ def find(context: CheckContext) -> Violations:
         count = len(node.inputs)
         names = ", ".join(formals[:8]) or "none"
         message = f"{node.op} has {format_count(count, 'input')}, but its attributes ask for {len(formals)} ({names})"
-        hint = (
-            "only files before mxnet_version 0.9, or without one, may omit inputs"
-            if formals[count:]
-            else ""
-        )
+        hint = ""
+        if len(formals) > count:
+            hint = "only files before mxnet_version 0.9, or without one, may omit inputs"
         yield Violation(message, (*steps, "inputs"), node, hint=hint)

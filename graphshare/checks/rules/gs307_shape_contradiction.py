@@ -26,6 +26,7 @@ from graphshare.text.format import format_names
 
 _TRIED = 10  # each trial infers all shapes again
 _KEY = "pooling_convention"
+_OTHER_ROUNDING = {"valid": "full", "full": "valid"}
 _CHAIN = symbol(
     variable("data"),
     variable("a_weight"),
@@ -67,13 +68,13 @@ def _suggest_convention(shapes: Shapes) -> str:
     graph = shapes.graph
     if graph is None:
         return ""
-    pools = {
-        node: other
-        for node in graph.nodes
-        if canonical(node.op) == "Pooling" and (other := _round_otherwise(node))
-    }
-    for chosen in ([*pools], *([node] for node in list(pools)[:_TRIED])):
-        others = {node: pools[node] for node in chosen}
+    pools: dict[Node, Node] = {}
+    for node in graph.nodes:
+        other = _round_otherwise(node) if canonical(node.op) == "Pooling" else None
+        if other is not None:
+            pools[node] = other
+    single = [{node: other} for node, other in pools.items()]
+    for others in (pools, *single[:_TRIED]):
         if others and shapes.fit(rebuild_graph(graph, partial(_replace, others))[0]):
             texts = [
                 f"pooling_convention={other.attrs[_KEY]} of {other.name!r}"
@@ -86,15 +87,12 @@ def _suggest_convention(shapes: Shapes) -> str:
 def _round_otherwise(node: Node) -> Node | None:
     """Return a Pooling that rounds the other way, or None if sizes are not rounded."""
     signature = find_signature(node)
-    value = (
-        None
-        if signature is None or signature.value(node.attrs, "global_pool")
-        else signature.value(node.attrs, _KEY)
-    )
-    other = {"valid": "full", "full": "valid"}.get(value or "")
-    return (
-        None if other is None else msgspec.structs.replace(node, attrs={**node.attrs, _KEY: other})
-    )
+    if signature is None or signature.value(node.attrs, "global_pool"):
+        return None
+    other = _OTHER_ROUNDING.get(signature.value(node.attrs, _KEY))
+    if other is None:
+        return None
+    return msgspec.structs.replace(node, attrs={**node.attrs, _KEY: other})
 
 
 def _replace(others: Mapping[Node, Node], node: Node) -> Node:

@@ -15,14 +15,12 @@ from graphshare.text.names import did_you_mean, find_numbered
 )
 def find(context: CheckContext) -> Violations:
     """Yield names of ``--shape`` that no variable has."""
-    if context.has_graph and context.given_shapes:
-        known = [variable.name for variable in context.name_lists.variables]
-        same = {name: [name] * count for name, count in Counter(known).items()}
-        for name in context.given_shapes:
-            if name not in known and find_numbered(name, same) is None:
-                hint = did_you_mean(name, known) or f"the variables are {', '.join(known[:8])}"
-                yield Violation(
-                    f"a shape is given for {name!r}, but no variable has this name",
-                    hint=hint,
-                    name=name,
-                )
+    if not context.has_graph or not context.given_shapes:
+        return
+    known = [variable.name for variable in context.name_lists.variables]
+    same = {name: [name] * count for name, count in Counter(known).items()}
+    for name in context.given_shapes:
+        if name not in known and find_numbered(name, same) is None:
+            message = f"a shape is given for {name!r}, but no variable has this name"
+            hint = did_you_mean(name, known) or f"the variables are {', '.join(known[:8])}"
+            yield Violation(message, hint=hint, name=name)

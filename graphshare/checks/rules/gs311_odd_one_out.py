@@ -41,13 +41,11 @@ def find(context: CheckContext) -> Violations:
         if not node.is_variable:
             kinds.setdefault(canonical(node.op), []).append(node)
     for op, nodes in kinds.items():
-        if len(nodes) > _MIN_OTHERS:
-            counts = Counter(key for node in nodes for key in node.attrs)
-            for key in [
-                key
-                for key, count in counts.items()
-                if count >= len(nodes) - 1 and not key.startswith("__")
-            ]:
+        if len(nodes) <= _MIN_OTHERS:
+            continue
+        counts = Counter(key for node in nodes for key in node.attrs)
+        for key, count in counts.items():
+            if count >= len(nodes) - 1 and not key.startswith("__"):
                 yield from _compare(context, op, key, nodes)
 
 
@@ -62,5 +60,6 @@ def _compare(context: CheckContext, op: str, key: str, nodes: list[Node]) -> Vio
                 f"{node.name!r} has no {key}, and {others} have one", node=node, hint=hint
             )
         elif key in _UNIFORM and len(values) == 2 and values[value] == 1:
-            message = f"{node.name!r} has {key} {value!r}, and {others} have {next(v for v in values if v != value)!r}"
+            usual = next(v for v in values if v != value)
+            message = f"{node.name!r} has {key} {value!r}, and {others} have {usual!r}"
             yield Violation(message, node=node, hint="check that the difference is intended")

@@ -21,7 +21,9 @@ from graphshare.text.names import did_you_mean
 )
 def find(context: CheckContext) -> Violations:
     """Yield parameters and auxiliary states without a record."""
-    if context.params is None or not (context.params.named or not context.params.records):
+    if context.params is None:
+        return
+    if context.params.records and not context.params.named:
         return
     unused = [name for name in context.records_by_name if name not in context.prefixes]
     for name, node in context.expected_parameters.items():

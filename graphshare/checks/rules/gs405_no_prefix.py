@@ -22,20 +22,16 @@ from graphshare.checks.rule import (
 )
 def find(context: CheckContext) -> Violations:
     """Yield the first such key, with their number."""
+    if context.params is None or context.params.format != "params":
+        return
     bare = [record for record in context.records if not record.prefix]
-    if bare and context.params is not None and context.params.format == "params":
-        subject = (
-            "all keys have"
-            if len(bare) == len(context.records)
-            else f"{len(bare)} of {len(context.records)} keys have"
-        )
-        hint = (
-            "--fix adds them"
-            if context.bare_records
-            else "save with arg: and aux: (Gluon: net.export)"
-        )
-        yield Violation(
-            f"{subject} neither arg: nor aux:, {bare[0].key!r} first",
-            hint=hint,
-            record=bare[0].place,
-        )
+    if not bare:
+        return
+    count = f"{len(bare)} of {len(context.records)} keys have"
+    if len(bare) == len(context.records):
+        count = "all keys have"
+    hint = "save with arg: and aux: (Gluon: net.export)"
+    if context.bare_records:
+        hint = "--fix adds them"
+    message = f"{count} neither arg: nor aux:, {bare[0].key!r} first"
+    yield Violation(message, hint=hint, record=bare[0].place)

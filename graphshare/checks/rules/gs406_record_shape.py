@@ -1,5 +1,7 @@
 """GS406: a record's shape differs from the graph's."""
 
+from collections.abc import Sequence
+
 from graphshare.checks.rule import (
     DENSE_RECORDS,
     CheckContext,
@@ -24,21 +26,21 @@ from graphshare.text.format import format_dims
 )
 def find(context: CheckContext) -> Violations:
     """Yield records that contradict the shapes inferred from the graph alone."""
-    inferred = context.once(find_shapes) if context.params is not None else None
-    alone = inferred.alone if inferred is not None else None
-    if inferred is None or alone is None or isinstance(alone, Fault):
+    if context.params is None:
         return
+    inferred = context.once(find_shapes)
+    if inferred is None or inferred.alone is None or isinstance(inferred.alone, Fault):
+        return
+    hint = "the file belongs to another version of the graph"
     for node, record in inferred.records.items():
-        expected, shape = alone.shapes[node][0], record.shape
-        if expected is None or shape is None:
+        expected, shape = inferred.alone.shapes[node][0], record.shape
+        if expected is None or shape is None or _fits(shape, expected):
             continue
-        if len(expected) != len(shape) or any(
-            a is not None and a != b for a, b in zip(expected, shape, strict=True)
-        ):
-            hint = "the file belongs to another version of the graph"
-            yield Violation(
-                f"is {format_dims(shape)}, but the graph requires {format_dims(expected)}",
-                hint=hint,
-                record=record.place,
-                name=node.name,
-            )
+        message = f"is {format_dims(shape)}, but the graph requires {format_dims(expected)}"
+        yield Violation(message, hint=hint, record=record.place, name=node.name)
+
+
+def _fits(shape: Sequence[int], expected: Sequence[int | None]) -> bool:
+    if len(shape) != len(expected):
+        return False
+    return all(wanted in (None, size) for size, wanted in zip(shape, expected, strict=True))

@@ -31,7 +31,9 @@ def find(context: CheckContext) -> Violations:
     """Yield records that contradict ``__dtype__``, and the first operator whose inputs do not
     match.
     """
-    inferred = context.once(find_shapes) if context.params is not None else None
+    if context.params is None:
+        return
+    inferred = context.once(find_shapes)
     if inferred is None:
         return
     for variable, record in inferred.records.items():

@@ -38,14 +38,11 @@ def find(context: CheckContext) -> Violations:
         )
     for record in context.records:
         # Bytes that are not UTF-8 were read as lone surrogates.
-        if any("\udc80" <= c <= "\udcff" or c == "\0" for c in record.key):
-            message = (
-                "has a name with bytes that are not UTF-8"
-                if "\0" not in record.key
-                else "has a name with a NUL"
-            )
-            yield Violation(
-                message,
-                record=record.place,
-                hint="mx.nd.load cannot decode the name, or truncates it",
-            )
+        if "\0" in record.key:
+            message = "has a name with a NUL"
+        elif any("\udc80" <= c <= "\udcff" for c in record.key):
+            message = "has a name with bytes that are not UTF-8"
+        else:
+            continue
+        hint = "mx.nd.load cannot decode the name, or truncates it"
+        yield Violation(message, record=record.place, hint=hint)

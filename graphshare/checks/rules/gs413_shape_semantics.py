@@ -29,15 +29,15 @@ def find(context: CheckContext) -> Violations:
         return
     np_shape = has_np_shape(context.graph.attrs)
     wrong = [record for record in context.records if (record.record.layout == "V3") != np_shape]
-    if wrong:
-        setting = "has np-shape on" if np_shape else "has np-shape off"
-        layout = (
-            "a V3 record, which MXNet loads only with np-shape on"
-            if not np_shape
-            else f"a {wrong[0].record.layout} record, not V3"
+    if not wrong:
+        return
+    first = wrong[0]
+    if np_shape:
+        problem = f"a {first.record.layout} record, not V3, and the graph has np-shape on"
+    else:
+        problem = (
+            "a V3 record, which MXNet loads only with np-shape on, and the graph has np-shape off"
         )
-        count = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        hint = "`graphshare params convert`, with or without --np-shape"
-        yield Violation(
-            f"is {layout}, and the graph {setting}{count}", record=wrong[0].place, hint=hint
-        )
+    count = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    hint = "`graphshare params convert`, with or without --np-shape"
+    yield Violation(f"is {problem}{count}", record=first.place, hint=hint)

@@ -27,18 +27,15 @@ def find(context: CheckContext) -> Violations:
     """Yield moving variances with a negative value."""
     if context.params is None:
         return
-    names = dict.fromkeys(
-        i.name for i in list_implied_variables(context.graph) if i.formal == "moving_var"
-    )
+    names: dict[str, None] = {}
+    for implied in list_implied_variables(context.graph):
+        if implied.formal == "moving_var":
+            names[implied.name] = None
     for node in context.reachable:
         for formal, entry in context.list_named_inputs(node):
             if formal == "moving_var" and entry.node.is_variable:
                 names[entry.node.name] = None
+    message = "is a moving variance and contains values below zero"
+    hint = "the file is damaged, or mean and variance are swapped"
     for place, name in find_negative(context, names):
-        hint = "the file is damaged, or mean and variance are swapped"
-        yield Violation(
-            "is a moving variance and contains values below zero",
-            record=place,
-            name=name,
-            hint=hint,
-        )
+        yield Violation(message, record=place, name=name, hint=hint)

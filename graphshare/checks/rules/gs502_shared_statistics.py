@@ -11,7 +11,8 @@ from graphshare.checks.rule import (
     variable,
 )
 
-_SCALE, _STATISTICS = ("gamma", "beta"), ("moving_mean", "moving_var")
+_SCALE = frozenset(("gamma", "beta"))
+_STATISTICS = frozenset(("moving_mean", "moving_var"))
 
 
 def _twins(*names: str) -> str:
@@ -36,11 +37,11 @@ def find(context: CheckContext) -> Violations:
     """Yield normalizations that share one pair but not the other with an earlier one, or half a
     pair.
     """
-    for pair in find_sharing_pairs(context, (*_SCALE, *_STATISTICS)):
-        statistics = [formal for formal in pair.shared if formal in _STATISTICS]
-        own = [formal for formal in pair.separate if formal in _STATISTICS]
-        scale = [formal for formal in pair.shared if formal in _SCALE]
-        if (statistics and pair.separate) or (scale and own):
+    for pair in find_sharing_pairs(context, _SCALE | _STATISTICS):
+        shares_statistics = not _STATISTICS.isdisjoint(pair.shared)
+        has_own_statistics = not _STATISTICS.isdisjoint(pair.separate)
+        shares_scale = not _SCALE.isdisjoint(pair.shared)
+        if (shares_statistics and pair.separate) or (shares_scale and has_own_statistics):
             message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.separate)}"
             hint = "suppress this if the branches see different data; otherwise share all four"
             yield Violation(message, node=pair.second, hint=hint)

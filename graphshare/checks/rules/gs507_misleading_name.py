@@ -27,17 +27,23 @@ def find(context: CheckContext) -> Violations:
     """Yield parameters used for something other than their names suggest."""
     for node in context.reachable:
         for k, (formal, entry) in enumerate(context.list_named_inputs(node)):
-            if formal not in _USE_BY_FORMAL:
+            source = entry.node
+            if formal not in _USE_BY_FORMAL or not source.is_variable:
                 continue
-            name_use = next(
-                (use for end, use in _USE_BY_ENDING.items() if entry.node.name.endswith(f"_{end}")),
-                None,
-            )
-            is_misleading = name_use is not None and name_use != _USE_BY_FORMAL[formal]
+            suggested = _find_suggested_use(source.name)
+            if suggested in (None, _USE_BY_FORMAL[formal]):
+                continue
             # A variable with several uses can have the name of only one of them.
-            if entry.node.is_variable and is_misleading and len(context.consumers[entry.node]) == 1:
-                message = f"{entry.node.name!r} is the {formal} of {node.name!r}, but its name suggests {name_use}"
+            if len(context.consumers[source]) == 1:
+                message = f"{source.name!r} is the {formal} of {node.name!r}, but its name suggests {suggested}"
                 steps = (*context.node_steps(node), "inputs", k)
                 yield Violation(
-                    message, steps, entry.node, hint="are two inputs, or two names, swapped?"
+                    message, steps, source, hint="are two inputs, or two names, swapped?"
                 )
+
+
+def _find_suggested_use(name: str) -> str | None:
+    for ending, use in _USE_BY_ENDING.items():
+        if name.endswith(f"_{ending}"):
+            return use
+    return None

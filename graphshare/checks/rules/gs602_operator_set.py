@@ -29,7 +29,9 @@ def find(context: CheckContext) -> Violations:
     for i, (key, stored) in enumerate(read_functions(context.graph)):
         name = name_function(key)
         opsets = stored.function.opsets if stored.function is not None else {}
-        for domain in {key[0]: None for key in list_calls(stored.nodes) if key[0] not in opsets}:
+        for domain in dict.fromkeys(called[0] for called in list_calls(stored.nodes)):
+            if domain in opsets:
+                continue
             message = f"function {name!r} uses the operator set {domain or 'ai.onnx'}, which it does not import"
             yield Violation(
                 message,

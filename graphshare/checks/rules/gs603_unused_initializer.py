@@ -25,8 +25,9 @@ def find(context: CheckContext) -> Violations:
     # Start-up
     from graphshare.checks.onnx_facts import is_constant
 
-    used = {entry.node for node in context.graph.nodes for entry in node.inputs}
-    used |= {entry.node for entry in context.graph.heads}
+    used = {entry.node for entry in context.graph.heads}
+    for node in context.graph.nodes:
+        used.update(entry.node for entry in node.inputs)
     for node in context.graph.variables():
         if node not in used and node.details.holds_value:
             hint = "remove it: `graphshare extract` keeps what the outputs need"

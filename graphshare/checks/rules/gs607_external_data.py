@@ -40,8 +40,9 @@ def find(context: CheckContext) -> Violations:
         is_whole = False
         message = f"the data of {missing.owners} is missing: {missing.reason}"
         yield Violation(message, node=missing.node, hint=WEIGHTS_HINT)
-    for fault in find_changed_pools(context.graph) if is_whole else ():
-        yield Violation(fault.message, ("graph",), hint=fault.hint)
+    if is_whole:
+        for fault in find_changed_pools(context.graph):
+            yield Violation(fault.message, ("graph",), hint=fault.hint)
     for path in {place.path: None for _, _, place in list_outside(context.graph)}:
         if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
             message = f"external data is in {path}, which is a link: onnx.load and ONNX's checker refuse it"

@@ -55,17 +55,15 @@ def find(context: CheckContext) -> Violations:
     repeats = sorted(_find_repeats(context, records), reverse=True)
     if repeats:
         pairs = format_names([pair for _, pair in repeats], 4)
-        saving = (
-            f"a tie saves {format_bytes(sum(size for size, _ in repeats))} of {format_bytes(total)}"
-        )
+        saved = sum(size for size, _ in repeats)
+        saving = f"a tie saves {format_bytes(saved)} of {format_bytes(total)}"
         message = f"{format_count(len(repeats), 'weight')} with the bytes of another one ({pairs}): {saving}"
         hint = "`graphshare share --detect` lists them, `graphshare share --alias` ties them"
         yield Violation(message, ("graph",), hint=hint)
-    size = sum(
-        records[node.name].data_size
-        for node in context.graph.variables()
-        if node.name in records and is_constant(node)
-    )
+    size = 0
+    for node in context.graph.variables():
+        if node.name in records and is_constant(node):
+            size += records[node.name].data_size
     if size >= _LEAST and 2 * size > total:
         message = (
             f"Constants hold {format_bytes(size)} of the {format_bytes(total)} of weights; other "
@@ -84,15 +82,14 @@ def _find_repeats(context: CheckContext, records: dict[str, Record]) -> Iterator
     from graphshare.rewrite.find_candidates import find_candidates
 
     for candidates in find_candidates(context.graph, params=context.params):
-        equal = [records[name] for name in candidates.names if candidates.why == "values"]
+        if candidates.why != "values":
+            continue
         # Initializers with the same place in an external file are tied already.
-        places = {
-            (
-                record.origin and record.origin.file and record.origin.file.path,
-                record.offset,
-            ): record
-            for record in equal
-        }
+        places: dict[object, Record] = {}
+        for name in candidates.names:
+            record = records[name]
+            file = record.origin and record.origin.file
+            places[file and file.path, record.offset] = record
         for record in [*places.values()][1:]:
             if record.data_size >= _LEAST:
                 yield record.data_size, f"{record.key} = {candidates.names[0]}"

@@ -105,11 +105,9 @@ class OnnxruntimeBackend(Backend):
         return OnnxComputation(graph, parameters, where, settings, encode=encode, own=own)
 
     def find_obstacle(self) -> str:
-        return (
-            ""
-            if has_runtime()
-            else f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
-        )
+        if has_runtime():
+            return ""
+        return f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
 
     def warm_up(self) -> None:
         # Start-up: runs of graphs with kernels do not need it

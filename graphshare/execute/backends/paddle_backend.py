@@ -131,11 +131,9 @@ class PaddleBackend(Backend):
         return PaddleComputation(graph, parameters, where, SessionSettings(optimize=False))
 
     def find_obstacle(self) -> str:
-        return (
-            ""
-            if has_paddle()
-            else f"paddle, which computes Paddle graphs, is not installed: {EXTRA.format('it')}"
-        )
+        if has_paddle():
+            return ""
+        return f"paddle, which computes Paddle graphs, is not installed: {EXTRA.format('it')}"
 
     def warm_up(self) -> None:
         start_process()

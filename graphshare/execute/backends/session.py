@@ -89,11 +89,10 @@ class BackendSession(ABC):
             ]
             own = hint if is_installed() else f"{INSTALL}, or {hint}"
             raise InputError([Fault(text, hint=own) for text in texts])
-        taken = {
-            name: to_raw(x) if hasattr(x, "dtype") else x
-            for name, x in feeds.items()
-            if name in self.dtypes
-        }
+        taken: dict[str, Any] = {}
+        for name, value in feeds.items():
+            if name in self.dtypes:
+                taken[name] = to_raw(value) if hasattr(value, "dtype") else value
         outputs = zip(self.compute(taken), self.output_types, strict=True)
         return [from_raw(value, dtype) if dtype in NARROW else value for value, dtype in outputs]
 

@@ -80,12 +80,11 @@ class SessionComputation(Computation):
         drawer = self._open_drawer(feeds, shapes, options)
         drawn, outputs = self._try_sizes(drawer, options)
         values = {nodes[name]: value for name, value in drawn.items()}
-        dtypes = {
-            node: (find_dtypes(array), find_dtypes(values[node])) for node, array in feeds.items()
-        }
-        converted = {
-            node: next(iter(own)) for node, (own, taken) in dtypes.items() if own and own != taken
-        }
+        converted: dict[Node, Any] = {}
+        for node, array in feeds.items():
+            own = find_dtypes(array)
+            if own and own != find_dtypes(values[node]):
+                converted[node] = next(iter(own))
         sized = [node for node in missing if node.name in drawer.open_names]
         return Assignment(
             values,
@@ -103,9 +102,9 @@ class SessionComputation(Computation):
         by_name = {node.name: array for node, array in feeds.items()}
         sizes = {node.name: shape for node, shape in shapes.items()}
         with self.locate():
-            integers = dict(
-                self.find_integers() if self.session.inputs.keys() - by_name.keys() else EMPTY
-            )
+            integers: dict[str, Sequence[Integers]] = {}
+            if self.session.inputs.keys() - by_name.keys():
+                integers.update(self.find_integers())
             for name, more in options.wishes.items():
                 integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
             return InputDrawer(
@@ -127,16 +126,12 @@ class SessionComputation(Computation):
                 limit.
         """
         # Open sizes are first taken as image or text sizes, then as a batch.
-        sizes = OPEN_SIZES if options.batch == 1 else SIZES_OF_BATCH
-        plans = (
-            [(size, is_batch) for is_batch in (False, True) for size in sizes]
-            if drawer.open_names
-            else []
-        )
+        sizes: Sequence[int] = ()
+        if drawer.open_names:
+            sizes = OPEN_SIZES if options.batch == 1 else SIZES_OF_BATCH
+        differences = (True, False) if options.batch > 1 else (False,)
         failure: InputError | None = None
-        for (size, is_batch), differ in product(
-            plans, (True, False) if options.batch > 1 else (False,)
-        ):
+        for is_batch, size, differ in product((False, True), sizes, differences):
             with self.locate():
                 values = drawer.draw(size, is_batch=is_batch, batch=options.batch, differ=differ)
             self.check_sizes(values)
@@ -194,9 +189,9 @@ class SessionComputation(Computation):
         return type(self)(graph, self.parameters, self.where, settings)
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
-        return {
-            self._variables[name]: array for name, array in self._convert(values).items()
-        }, Inference([], {}, {})
+        converted = self._convert(values)
+        by_node = {self._variables[name]: array for name, array in converted.items()}
+        return by_node, Inference([], {}, {})
 
     def _convert(
         self, values: Mapping[Node, Array], session: BackendSession | None = None
@@ -224,12 +219,11 @@ class SessionComputation(Computation):
         return self._open(heads)
 
     def _list_watched(self) -> list[Entry]:
-        return [
-            entry
-            for node in self.graph.nodes
-            if not node.is_variable
-            for entry in visible_outputs(node)
-        ]
+        entries: list[Entry] = []
+        for node in self.graph.nodes:
+            if not node.is_variable:
+                entries += visible_outputs(node)
+        return entries
 
     def check_sizes(self, feeds: Mapping[str, Array]) -> None:
         """Compare sizes inferred from ``feeds`` with the memory limit, if the process cannot
@@ -238,10 +232,10 @@ class SessionComputation(Computation):
         Shapes of inner values in the file are not trusted. Raises MemoryLimitError.
         """
         # Feeds without a shape are sequences, or nothing.
-        arrays = {name: array for name, array in feeds.items() if hasattr(array, "shape")}
-        shapes = {
-            name: array.shape for name, array in arrays.items() if name in self.session.inputs
-        }
+        shapes: dict[str, tuple[int, ...]] = {}
+        for name, array in feeds.items():
+            if hasattr(array, "shape") and name in self.session.inputs:
+                shapes[name] = array.shape
         if can_limit_process() or shapes == self._checked:
             return
         nodes = self.graph.nodes
@@ -272,6 +266,6 @@ class SessionComputation(Computation):
 
 
 def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
-    return (
-        None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
-    )
+    if shape is None:
+        return None
+    return tuple(size if isinstance(size, int) else None for size in shape)

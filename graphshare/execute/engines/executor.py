@@ -7,6 +7,7 @@ An engine computes a graph as a whole, or in a few convex parts with numpy betwe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -87,14 +88,12 @@ class Executor:
             RefusedError: with ``strict``, nodes that the engine cannot take; a kernel refuses its
                 inputs.
         """
-        nodes = (
-            post_order(entry.node for entry in heads)
-            if self.engine is not None and watch is not None
-            else ()
-        )
-        inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable]
+        inner: list[list[Entry]] = []
+        if self.engine is not None and watch is not None:
+            nodes = post_order(entry.node for entry in heads)
+            inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable]
         # As a head, a watched output is neither fused nor dropped.
-        wanted = [*heads, *(entry for outputs in inner for entry in outputs)]
+        wanted = [*heads, *chain.from_iterable(inner)]
         program = self.find_program(wanted, values, inference, roles)
         if program is None:
             plan = self.find_plan(heads)
@@ -126,20 +125,19 @@ class Executor:
         if self.engine is None:
             return None
         nodes = post_order(entry.node for entry in heads)
-        variables = [node for node in nodes if node.is_variable]
-        constants = {
-            node: values[node] for node in variables if node in roles and roles[node].is_parameter
-        }
+        constants: dict[Node, Array] = {}
+        kinds: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
+        for node in nodes:
+            if not node.is_variable:
+                continue
+            if node in roles and roles[node].is_parameter:
+                constants[node] = values[node]
+            else:
+                kinds.append((values[node].shape, values[node].dtype))
+        outputs = tuple((entry.node, entry.index) for entry in heads)
         # By identity: comparing values would take longer than a pass.
-        key = (
-            tuple((entry.node, entry.index) for entry in heads),
-            tuple(
-                (values[node].shape, values[node].dtype)
-                for node in variables
-                if node not in constants
-            ),
-            () if self._fixed else tuple(map(id, constants.values())),
-        )
+        identities = () if self._fixed else tuple(map(id, constants.values()))
+        key = (outputs, tuple(kinds), identities)
         if key not in self._programs:
             if len(self._programs) >= _KEPT:
                 del self._programs[next(iter(self._programs))]
@@ -219,15 +217,14 @@ class Program:
         names = format_names([f"{node.name} ({node.op})" for node in self.in_numpy], _NAMED)
         reason = next(iter(self.in_numpy.values()))
         count = format_count(len(self.in_numpy), "node")
-        rest = (
-            f"; {self.engine.name} computes the rest in {format_count(self.parts, 'part')}"
-            if self.parts
-            else ""
-        )
-        return (
+        note = (
             f"numpy computes {count} that {self.engine.name} cannot compute: {names} (reason for "
-            f"the first: {reason}){rest}"
+            f"the first: {reason})"
         )
+        if self.parts:
+            parts = format_count(self.parts, "part")
+            note += f"; {self.engine.name} computes the rest in {parts}"
+        return note
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
         """Return the heads for values of the variables. Engines' memory is unknown: the peak counts
@@ -236,10 +233,9 @@ class Program:
         known: dict[_Output, Array] = {}
         peak = 0
         for step in self._steps:
-            feeds = {
-                **values,
-                **{variable: known[output] for variable, output in step.cut.inputs.items()},
-            }
+            feeds = dict(values)
+            for variable, output in step.cut.inputs.items():
+                feeds[variable] = known[output]
             before = sum(array.nbytes for array in known.values())
             if isinstance(step.run, ExecutionPlan):
                 done = run_plan(step.run, feeds, shapes=step.cut.inference.shapes, rng=rng)
@@ -251,11 +247,11 @@ class Program:
             known.update(zip(step.cut.outputs, outputs, strict=True))
             for output in step.last:
                 del known[output]
-        heads = [(entry.node, entry.index) for entry in self._part.graph.heads]
-        return Run(
-            [values[node] if node.is_variable else known[node, index] for node, index in heads],
-            peak,
-        )
+        heads: list[Array] = []
+        for entry in self._part.graph.heads:
+            node = entry.node
+            heads.append(values[node] if node.is_variable else known[node, entry.index])
+        return Run(heads, peak)
 
 
 def compile_program(engine: Engine, part: GraphPart, *, strict: bool = False) -> Program:
@@ -274,14 +270,14 @@ def compile_program(engine: Engine, part: GraphPart, *, strict: bool = False) ->
         reasons = _compile_cuts(engine, cuts, part, compiled)
         refused.update(reasons)
         if strict and refused:
-            raise RefusedError(_list_refusals(engine, refused, operators))
+            in_order = [node for node in operators if node in refused]
+            raise RefusedError([_make_refusal(engine, node, refused[node]) for node in in_order])
         if not reasons:
             break
     last_uses = zip(cuts, _last_uses(cuts, part), strict=True)
     steps = [_Step(*compiled[each.segment.nodes, each.outputs], last) for each, last in last_uses]
-    return Program(
-        engine, part, steps, {node: refused[node] for node in operators if node in refused}
-    )
+    in_numpy = {node: refused[node] for node in operators if node in refused}
+    return Program(engine, part, steps, in_numpy)
 
 
 def _compile_cuts(
@@ -309,35 +305,26 @@ def _compile_cuts(
     return reasons
 
 
-def _list_refusals(
-    engine: Engine, refused: Mapping[Node, str], operators: Sequence[Node]
-) -> list[Fault]:
+def _make_refusal(engine: Engine, node: Node, reason: str) -> Fault:
+    message = f"{engine.name} cannot compute operator {node.op}: {reason}"
     hint = "leave `strict_engine` out: numpy computes it then"
-    return [
-        Fault(
-            f"{engine.name} cannot compute operator {node.op}: {refused[node]}",
-            node=node.name,
-            hint=hint,
-        )
-        for node in operators
-        if node in refused
-    ]
+    return Fault(message, node=node.name, hint=hint)
 
 
 def _cut_all(segments: Sequence[Segment], part: GraphPart) -> list[_Cut]:
     """Return each segment as a graph; its heads are values that later segments or the part's heads read."""
-    owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
+    owner: dict[Node, int] = {}
+    reads: list[tuple[int, Entry]] = []
+    for number, segment in enumerate(segments):
+        owner.update(dict.fromkeys(segment.nodes, number))
+        for node in segment.nodes:
+            reads += [(number, entry) for entry in node.inputs]
+    reads += [(len(segments), head) for head in part.graph.heads]
     wanted: list[dict[_Output, None]] = [{} for _ in segments]
-    reads = [
-        (number, entry)
-        for number, segment in enumerate(segments)
-        for node in segment.nodes
-        for entry in node.inputs
-    ]
-    for reader, entry in [*reads, *((len(segments), head) for head in part.graph.heads)]:
-        number = owner.get(entry.node, reader)  # each segment reads variables itself
-        if number != reader:
-            wanted[number][entry.node, entry.index] = None
+    for reader, entry in reads:
+        writer = owner.get(entry.node, reader)  # each segment reads variables itself
+        if writer != reader:
+            wanted[writer][entry.node, entry.index] = None
     return [
         cut(segment, tuple(outputs), part.inference, part.graph)
         for segment, outputs in zip(segments, wanted, strict=True)
@@ -370,16 +357,15 @@ def partition(
     for node in nodes:
         if node.is_variable:
             continue
-        before = [
-            levels[x]
-            for x in (*(entry.node for entry in node.inputs), *node.control_deps)
-            if not x.is_variable
-        ]
-        level = max([*before, turn if node in in_turn else 0])
+        needed = [*(entry.node for entry in node.inputs), *node.control_deps]
+        level = max((levels[other] for other in needed if not other.is_variable), default=0)
+        if node in in_turn:
+            level = max(level, turn)
         # Even levels are the engine's, odd ones numpy's.
         level += level % 2 != (node in apart)
         levels[node] = level
-        turn = level if node in in_turn else turn
+        if node in in_turn:
+            turn = level
         members.setdefault(level, []).append(node)
     return [Segment(tuple(members[level]), level % 2 == 1) for level in sorted(members)]
 

@@ -146,11 +146,9 @@ def translate_part(part: GraphPart) -> OnnxPart:
 
     def encode(node: Node, name: str) -> Message | None:
         array = outside.get(node.name)
-        return (
-            None
-            if array is None
-            else encode_tensor(name, str(array.dtype), array.shape, (_NOWHERE, 0, array.nbytes))
-        )
+        if array is None:
+            return None
+        return encode_tensor(name, str(array.dtype), array.shape, (_NOWHERE, 0, array.nbytes))
 
     inputs = {
         node: translated.variables[node]

@@ -150,14 +150,13 @@ def infer_variables(
     held = {node: array.shape for node, array in parameters.items()}
     fed = {node: array.shape for node, array in feeds.items()}
     types = {node: str(array.dtype) for node, array in parameters.items()}
-    stated: dict[Node, list[Shape]] = {
-        node: [tuple(shape)] for node, shape in {**held, **shapes}.items()
-    }
+    known_shapes = {**held, **shapes}
+    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in known_shapes.items()}
     yielding = {node: str(array.dtype) for node, array in feeds.items()}
     check_shapes({**held, **fed}, Inference(list(stated), stated, {}))
     try:
         return infer(
-            part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held
+            part, {**known_shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held
         )
     except RefusedError:
         # Inference without feeds shows which one does not fit; else the first error stands.
@@ -181,15 +180,15 @@ def refuse_missing(
     """Refuse variables without a value or a seed. ``hint`` is for parameters, which are one fault:
     a forgotten file leaves hundreds without a value.
     """
-    parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
-    inputs = [
-        node
-        for node in missing
-        if seed is None and not (roles[node].is_parameter or roles[node].is_optional)
-    ]
-    faults = [Fault(_describe_missing(parameters, params), hint=hint)] if parameters else []
+    parameters = [node for node in missing if roles[node].is_parameter]
+    faults: list[Fault] = []
+    if parameters and params_seed is None:
+        faults.append(Fault(_describe_missing(parameters, params), hint=hint))
     hint = "give it with `feeds={NAME: array}`, or draw missing inputs with `seed=SEED`"
-    faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
+    if seed is None:
+        for node in missing:
+            if not roles[node].is_parameter and not roles[node].is_optional:
+                faults.append(Fault(f"input {node.name!r} has no value", hint=hint))
     if faults:
         raise RefusedError(faults)
 

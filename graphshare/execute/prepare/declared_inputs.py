@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -69,17 +70,14 @@ def infer_by_format(
     types = find_format(part).types.find_types(
         part, entries, shapes=shapes, independent=independent
     )
-    known: dict[Node, list[tuple[str | None, Any]]] = {  # a size may be a name
-        node: [
-            types[node, i].parts if (node, i) in types else (None, None)
-            for i in range(node.num_outputs or 1)
-        ]
-        for node in nodes
-    }
-    dtypes = {node: [dtype for dtype, _ in row] for node, row in known.items()}
-    return Inference(
-        nodes, {node: [shape for _, shape in row] for node, row in known.items()}, dtypes
-    )
+    inferred_shapes: dict[Node, list[Any]] = {}  # a size may be a name
+    dtypes: dict[Node, list[str | None]] = {}
+    for node in nodes:
+        places = [(node, index) for index in range(node.num_outputs or 1)]
+        parts = [types[place].parts if place in types else _UNKNOWN for place in places]
+        dtypes[node] = [dtype for dtype, _ in parts]
+        inferred_shapes[node] = [shape for _, shape in parts]
+    return Inference(nodes, inferred_shapes, dtypes)
 
 
 def unify_sizes(
@@ -99,37 +97,42 @@ def unify_sizes(
     unified, faults = dict(shapes), list[Fault]()
     left, right = map(list_declared, graphs)
     held = {node.name for node in graphs[0].variables()}
-    # A body need not read all that the other one reads
-    names = {name: twin for name, twin in names.items() if name in held}
-    for name, twin in names.items():
-        wanted, sizes, others = (
-            shapes.get(name),
-            left.get(name, _UNKNOWN)[1],
-            right.get(twin, _UNKNOWN)[1],
-        )
+    # The second graph's statements by the first one's names: a body need not read all that the
+    # other one reads
+    stated = {
+        name: right[twin][1] for name, twin in names.items() if name in held and twin in right
+    }
+    for name, others in stated.items():
         if others is None:
             continue
-        if sizes is not None and not fits_sizes(sizes, others):
-            text = f"{format_declared(sizes)} in {titles[0]}, and {format_declared(others)} in {titles[1]}"
-            faults.append(Fault(f"input {name!r} is {text}", node=name))
-        elif not fits_sizes(wanted, sizes):
-            continue  # drawing values for the first graph reports this
-        elif not fits_sizes(wanted, others):
-            own_text, text = format_shape(shapes[name]), format_declared(others)
-            faults.append(
-                Fault(
-                    f"input {name!r} is given as {own_text}, but it is {text} in {titles[1]}",
-                    node=name,
-                )
-            )
-        else:
+        wanted, sizes = shapes.get(name), left.get(name, _UNKNOWN)[1]
+        conflict = _describe_conflict(wanted, sizes, others, titles)
+        if conflict:
+            faults.append(Fault(f"input {name!r} is {conflict}", node=name))
+        elif fits_sizes(wanted, sizes):
             # A graph without stated sizes infers them from the other's.
             unified[name] = _fill_sizes(wanted or sizes or (None,) * len(others), others)
     if faults:
         raise RefusedError(faults)
     # A size of one name in the second graph is one size, even if the first has no names.
-    named = {name: right.get(twin, _UNKNOWN)[1] for name, twin in names.items() if name in unified}
+    named = {name: texts for name, texts in stated.items() if texts and name in unified}
     return {**unified, **_bind_names(unified, named)}
+
+
+def _describe_conflict(
+    wanted: GivenShape | None,
+    sizes: Sequence[object] | None,
+    others: Sequence[object],
+    titles: Sequence[str],
+) -> str:
+    """Describe sizes of one input that both graphs, or the second and the user, fix differently."""
+    text = f"{format_declared(others)} in {titles[1]}"
+    if sizes is not None and not fits_sizes(sizes, others):
+        return f"{format_declared(sizes)} in {titles[0]}, and {text}"
+    # Drawing values for the first graph reports what does not fit there.
+    if wanted is not None and fits_sizes(wanted, sizes) and not fits_sizes(wanted, others):
+        return f"given as {format_shape(wanted)}, but it is {text}"
+    return ""
 
 
 def _fill_sizes(sizes: Sequence[object], others: Sequence[object]) -> GivenShape:
@@ -138,20 +141,16 @@ def _fill_sizes(sizes: Sequence[object], others: Sequence[object]) -> GivenShape
 
 
 def _bind_names(
-    shapes: Mapping[str, GivenShape], named: Mapping[str, Sequence[object] | None]
+    shapes: Mapping[str, GivenShape], named: Mapping[str, Sequence[object]]
 ) -> dict[str, GivenShape]:
     """Fill open sizes whose name in ``named`` has a number elsewhere."""
-    rows = {
-        name: list(zip(shapes[name], texts, strict=False)) for name, texts in named.items() if texts
-    }
-    bound = {
-        text: size
-        for row in rows.values()
-        for size, text in row
-        if isinstance(text, str) and isinstance(size, int)
-    }
+    rows = {name: list(zip(shapes[name], texts, strict=False)) for name, texts in named.items()}
+    bound: dict[object, int] = {}
+    for size, text in chain.from_iterable(rows.values()):
+        if isinstance(text, str) and isinstance(size, int):
+            bound[text] = size
     return {
-        name: tuple(bound.get(str(text)) if size is None else size for size, text in row)
+        name: tuple(bound.get(text) if size is None else size for size, text in row)
         for name, row in rows.items()
     }
 
@@ -160,34 +159,33 @@ def fits_sizes(sizes: Sequence[object] | None, others: Sequence[object] | None) 
     """Return whether a value can have both shapes; only numbers are fixed sizes, None is unknown."""
     if sizes is None or others is None:
         return True
-    pairs = zip(sizes, others, strict=False)
-    return len(sizes) == len(others) and all(
-        n == m for n, m in pairs if isinstance(n, int) and isinstance(m, int)
-    )
+    if len(sizes) != len(others):
+        return False
+    pairs = zip(sizes, others, strict=True)
+    return all(n == m for n, m in pairs if isinstance(n, int) and isinstance(m, int))
 
 
 def find_dtype(session: BackendSession, name: str) -> str:
     """Return the numpy dtype of an input, or of its tensors; empty if none."""
     dtype = split_type(session.dtypes[name])[1]
-    return (
-        str(find_numpy_dtype(dtype))
-        if dtype in NARROW and is_installed()
-        else _DTYPES.get(dtype, "")
-    )
+    if dtype in NARROW and is_installed():
+        return str(find_numpy_dtype(dtype))
+    return _DTYPES.get(dtype, "")
+
+
+def _is_sequence(dtype: str) -> bool:
+    return "sequence" in split_type(dtype)[0]
 
 
 def convert_inputs(session: BackendSession, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``values`` by input in a session's dtypes. Raises RefusedError as :func:`convert_feed`."""
-    whole = {
+    converted: dict[str, Any] = {}
+    for name, value in values.items():
         # An array for a sequence has an element per row.
-        name: list(value)
-        if "sequence" in split_type(session.dtypes[name])[0] and isinstance(value, np.ndarray)
-        else value
-        for name, value in values.items()
-    }
-    return {
-        name: convert_value(name, value, find_dtype(session, name)) for name, value in whole.items()
-    }
+        if isinstance(value, np.ndarray) and _is_sequence(session.dtypes[name]):
+            value = list(value)
+        converted[name] = convert_value(name, value, find_dtype(session, name))
+    return converted
 
 
 def draw_as(array: Array, dtype: str) -> Array:
@@ -222,39 +220,30 @@ class InputDrawer:
         graph: Graph | None = None,
         order: Sequence[str] = (),
     ) -> None:
-        self._session, self._feeds, self._shapes, self._seed, self._graph = (
-            session,
-            feeds,
-            shapes,
-            seed,
-            graph,
-        )
+        self._session, self._feeds, self._shapes = session, feeds, shapes
+        self._seed, self._graph = seed, graph
         self._integers, self.notes = integers, dict[str, str]()
-        chosen = {
-            name: shape
-            for name, shape in session.defaults.items()
-            if name in feeds or name in shapes
-        }
+        wanted = {*feeds, *shapes}
+        chosen = {name: shape for name, shape in session.defaults.items() if name in wanted}
         declared = {**session.inputs, **chosen}
-        self._declared = {
-            name: declared[name] for name in dict.fromkeys((*order, *declared)) if name in declared
-        }
-        faults = [
-            Fault(f"{option} {name!r} is not an input: the model contains its value")
-            for option, names in (("`feeds`", feeds), ("`shapes`", shapes))
-            for name in names
-            if name not in self._declared
-        ]
-        faults += [fault for name in self._declared for fault in self._find_faults(name)]
+        names = dict.fromkeys((*order, *declared))
+        self._declared = {name: declared[name] for name in names if name in declared}
+        faults: list[Fault] = []
+        for option, options in (("`feeds`", feeds), ("`shapes`", shapes)):
+            for name in options:
+                if name not in declared:
+                    message = f"{option} {name!r} is not an input: the model contains its value"
+                    faults.append(Fault(message))
+        for name in self._declared:
+            faults += self._find_faults(name)
         if faults:
             raise RefusedError(faults)
 
     @property
     def open_names(self) -> list[str]:
         """Return the inputs with an open size."""
-        return [
-            name for name in self._declared if name not in self._feeds and None in self._sizes(name)
-        ]
+        drawn = [name for name in self._declared if name not in self._feeds]
+        return [name for name in drawn if None in self._sizes(name)]
 
     def draw(
         self, size: int, *, is_batch: bool = False, batch: int = 1, differ: bool = False
@@ -281,7 +270,7 @@ class InputDrawer:
             if excess := describe_excess(taken):
                 message = f"the values {format_shape(shape)} take {format_bytes(taken)} to be drawn, {excess}"
                 raise MemoryLimitError(Fault(message, node=name, hint=MORE_MEMORY))
-            if "sequence" in split_type(self._session.dtypes[name])[0]:
+            if _is_sequence(self._session.dtypes[name]):
                 drawn[name] = [_draw(rng, shape, dtype) for _ in range(_ELEMENTS)]
                 continue
             wishes = _select_wishes(self._integers.get(name, ()), dtype)
@@ -289,9 +278,8 @@ class InputDrawer:
                 drawn[name], choice, turns = _draw_integers(rng, shape, dtype, wishes, turn)
                 # Inputs take turns like digits of a number, so that rounds reach every combination.
                 turn //= turns
-                self.notes[name] = (
-                    f"{name!r} is {choice}: {'; '.join(dict.fromkeys(wish.why for wish in wishes))}"
-                )
+                reasons = dict.fromkeys(wish.why for wish in wishes)
+                self.notes[name] = f"{name!r} is {choice}: {'; '.join(reasons)}"
             else:
                 drawn[name] = _draw(rng, shape, dtype)
         return drawn
@@ -300,75 +288,70 @@ class InputDrawer:
         dtype = self._session.dtypes[name]
         if not _can_draw(dtype):
             return self._find_dtype_faults(name, dtype)
-        return [] if "sequence" in split_type(dtype)[0] else self._find_shape_faults(name)
+        return [] if _is_sequence(dtype) else self._find_shape_faults(name)
 
     def _find_dtype_faults(self, name: str, dtype: str) -> list[Fault]:
         """Return the fault of a dtype that cannot be drawn, unless numpy can hold a feed."""
-        reason = (
-            "cannot be drawn"
-            if name not in self._feeds
-            else "numpy has no arrays of"
-            if NO_ARRAY.search(dtype)
-            else ""
-        )
+        if name not in self._feeds:
+            reason = "cannot be drawn"
+        elif NO_ARRAY.search(dtype):
+            reason = "numpy has no arrays of"
+        else:
+            return []
         hint = "compare a part without it (extract `cuts`)"
-        hint = f"{INSTALL}, or {hint}" if _is_narrow_array(dtype) else hint
-        return [Fault(f"input {name!r} is a {dtype}, which {reason}", hint=hint)] if reason else []
+        if _is_narrow_array(dtype):
+            hint = f"{INSTALL}, or {hint}"
+        return [Fault(f"input {name!r} is a {dtype}, which {reason}", hint=hint)]
 
     def _find_shape_faults(self, name: str) -> list[Fault]:
-        declared, is_fed = self._declared[name], name in self._feeds
-        chosen = getattr(self._feeds[name], "shape", None) if is_fed else self._shapes.get(name)
-        if (
-            chosen is None
-            or fits_sizes(chosen, declared)
-            or (not declared and self._has_open_rank(name))
-        ):
+        declared = self._declared[name]
+        if name in self._feeds:
+            option, node, chosen = "`feeds`", name, getattr(self._feeds[name], "shape", None)
+        else:
+            option, node, chosen = "`shapes`", None, self._shapes.get(name)
+        if fits_sizes(chosen, declared):
             return []
-        start = f"{'`feeds`' if is_fed else '`shapes`'} {name!r} is {format_shape(chosen)}"
-        return [
-            Fault(
-                f"{start}, but the model declares {format_declared(declared)}",
-                node=name if is_fed else None,
-            )
-        ]
+        if not declared and self._has_open_rank(name):
+            return []
+        sizes = f"{option} {name!r} is {format_shape(chosen)}"
+        message = f"{sizes}, but the model declares {format_declared(declared)}"
+        return [Fault(message, node=node)]
 
     def _has_open_rank(self, name: str) -> bool:
         # onnxruntime reports () for an open rank, too, and takes any array for a scalar: the file
         # tells them apart.
-        return (
-            name in self._feeds
-            if self._graph is None
-            else list_declared(self._graph).get(name, _UNKNOWN)[1] is None
-        )
+        if self._graph is None:
+            return name in self._feeds
+        return list_declared(self._graph).get(name, _UNKNOWN)[1] is None
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         declared = _keep_sizes(self._declared[name])
-        if not declared and "sequence" in split_type(self._session.dtypes[name])[0]:
+        if not declared and _is_sequence(self._session.dtypes[name]):
             declared = self._find_element_sizes(name)
         chosen = self._shapes.get(name, (None,) * len(declared))
-        return (
-            [m if n is None else n for n, m in zip(chosen, declared, strict=True)]
-            if declared
-            else list(chosen)
-        )
+        if not declared:
+            return list(chosen)
+        return [m if n is None else n for n, m in zip(chosen, declared, strict=True)]
+
+    def _list_known_sizes(self, name: str) -> Sequence[int | None]:
+        if name in self._feeds:
+            return getattr(self._feeds[name], "shape", ())
+        return self._sizes(name)
 
     def _find_element_sizes(self, name: str) -> list[int | None]:
         """Return the file's sizes of tensors in a sequence, else one open size."""
-        node = (
-            None
-            if self._graph is None
-            else next((n for n in self._graph.variables() if n.name == name), None)
-        )
-        stated = (
-            find_format(self._graph).types.find_types(self._graph, [Entry(node)])
-            if self._graph and node
-            else {}
-        )
+        if self._graph is None:
+            return [None]
+        node = next((node for node in self._graph.variables() if node.name == name), None)
+        if node is None:
+            return [None]
+        stated = find_format(self._graph).types.find_types(self._graph, [Entry(node)])
         inner: Any = next(iter(stated.values()), None)
         while hasattr(inner, "inner"):
             inner = inner.inner
-        shape = None if inner is None else inner.shape
-        return [None] if shape is None else _keep_sizes(shape)
+        if inner is None or inner.shape is None:
+            return [None]
+        return _keep_sizes(inner.shape)
 
     def _choose(
         self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool
@@ -377,13 +360,16 @@ class InputDrawer:
         sizes = self._sizes(name)
         symbol = self._declared[name][place] if self._declared[name] else None
         is_name = isinstance(symbol, str)
-        known = self._find_size(symbol) if sizes[place] is None and is_name else sizes[place]
+        known = sizes[place]
+        if known is None and is_name:
+            known = self._find_size(symbol)
         if known is not None:
             return known
-        if is_batch and len(sizes) > 1 and [*sizes].count(None) == 1:
+        is_only_open_size = len(sizes) > 1 and sizes.count(None) == 1
+        if place == 0 or (is_batch and is_only_open_size):
             return batch
         # The name of some input's first size is the batch on every axis.
-        if place == 0 or (is_name and symbol in self._first_sizes):
+        if is_name and symbol in self._first_sizes:
             return batch
         return size + self._inner_names.index(symbol) if differ and is_name else size
 
@@ -393,22 +379,15 @@ class InputDrawer:
 
     @cached_property
     def _inner_names(self) -> list[object]:
-        names = [
-            n
-            for sizes in self._declared.values()
-            for n in sizes
-            if isinstance(n, str) and n not in self._first_sizes
-        ]
-        return list(dict.fromkeys(names))
+        names: dict[object, None] = {}
+        for size in chain.from_iterable(self._declared.values()):
+            if isinstance(size, str) and size not in self._first_sizes:
+                names[size] = None
+        return list(names)
 
     def _find_size(self, symbol: object) -> int | None:
         for name, declared in self._declared.items():
-            sizes = (
-                getattr(self._feeds[name], "shape", ())
-                if name in self._feeds
-                else self._sizes(name)
-            )
-            for dimension, size in zip(declared, sizes, strict=False):
+            for dimension, size in zip(declared, self._list_known_sizes(name), strict=False):
                 if dimension == symbol and size is not None:
                     return int(size)
         return None
@@ -431,31 +410,43 @@ def _can_draw(dtype: str) -> bool:
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
     if dtype == "object":
         return np.full(shape, "a", dtype)
-    if is_narrow(own := np.dtype(dtype)):
-        # Such integers are never indices: they can be any.
-        numbers = (
-            rng.standard_normal(shape)
-            if is_floating(own)
-            else rng.integers(0, 1 << int(dtype[-1]), shape)
-        )
-        return np.abs(numbers).astype(own) if "e8m0" in dtype else numbers.astype(own)
+    own = np.dtype(dtype)
+    if is_narrow(own):
+        return _draw_narrow(rng, shape, own)
     if dtype.startswith("float"):
         return _round(rng.standard_normal(shape), own)
     # Indices of any table, and both values of a condition
     return rng.integers(0, 2, shape).astype(dtype)
 
 
+def _draw_narrow(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    name = str(dtype)
+    if not is_floating(dtype):
+        # Such integers are never indices: they can be any.
+        return rng.integers(0, 1 << int(name[-1]), shape).astype(dtype)
+    numbers = rng.standard_normal(shape)
+    if "e8m0" in name:  # it has no sign
+        numbers = np.abs(numbers)
+    return numbers.astype(dtype)
+
+
 def _round(numbers: Array, dtype: np.dtype[Any]) -> Array:
     # Through float32, so that the order of two models changes no number.
-    return (numbers.astype(np.float32) if dtype.itemsize < 4 else numbers).astype(dtype)
+    if dtype.itemsize < 4:
+        numbers = numbers.astype(np.float32)
+    return numbers.astype(dtype)
 
 
 def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]:
     """Return the wishes for this dtype; a mask counts only if there is no other."""
+    if dtype == "bool":
+        return [wish for wish in wishes if wish.is_mask]
     if "int" not in dtype or is_narrow(np.dtype(dtype)):
-        return [wish for wish in wishes if wish.is_mask] if dtype == "bool" else ()
+        return ()
     others = [wish for wish in wishes if wish.high or not {0, 1}.issuperset(wish.values)]
-    return others or ([] if dtype.endswith("int8") else wishes)  # pixels are cast to floats too
+    if others:
+        return others
+    return () if dtype.endswith("int8") else wishes  # pixels are cast to floats too
 
 
 def _draw_integers(
@@ -475,8 +466,10 @@ def _draw_integers(
     values = _list_values(wishes, low, high)
     is_single, turns = prod(shape) == 1, 1
     if is_single and (values or low >= high):
-        numbers = values if high or is_mask else _add_other(values)
-        turns = len(numbers := numbers or [0, 1])
+        if not high and not is_mask:
+            values = _add_other(values)
+        numbers = values or [0, 1]
+        turns = len(numbers)
         drawn, choice = np.full(shape, numbers[turn % turns]), ""
     elif low < high:
         drawn, choice = rng.integers(low, high, shape), f"drawn from {low} to {high - 1}"
@@ -487,27 +480,34 @@ def _draw_integers(
             # A row of a mask without a 1 gives NaN.
             drawn[..., :1] = 1
     drawn = drawn.astype(dtype)
-    return drawn, str(drawn.item()) if is_single else choice, turns
+    if is_single:
+        choice = str(drawn.item())
+    return drawn, choice, turns
 
 
 def _find_range(wishes: Sequence[Integers], dtype: str) -> tuple[int, int]:
     """Return the range that all wishes allow; its end is 0 if there is none."""
     ranges = [wish for wish in wishes if wish.high]
-    high = min([np.iinfo(dtype).max, *(wish.high for wish in ranges)]) if ranges else 0
-    return max((wish.low for wish in ranges), default=0), high
+    if not ranges:
+        return 0, 0
+    high = min(np.iinfo(dtype).max, *(wish.high for wish in ranges))
+    return max(wish.low for wish in ranges), high
 
 
 def _list_values(wishes: Sequence[Integers], low: int, high: int) -> list[int]:
-    values = {value for wish in wishes for value in wish.values}
-    return sorted(value for value in values if not high or low <= value < high)
+    values = set(chain.from_iterable(wish.values for wish in wishes))
+    if not high:
+        return sorted(values)
+    return sorted(value for value in values if low <= value < high)
 
 
 def _add_other(values: list[int]) -> list[int]:
     """Return the values for a single number: a lone one gets another beside it."""
     if len(values) != 1:
         return values
+    (value,) = values
     # A rate of 8000 beside 16000
-    return [*values, values[0] // 2 if values[0] > 0 else values[0] + 1]
+    return [value, value // 2 if value > 0 else value + 1]
 
 
 def format_declared(shape: Sequence[object]) -> str:

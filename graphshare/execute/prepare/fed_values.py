@@ -30,16 +30,15 @@ def as_values(feeds: Mapping[str, Any] | None, *graphs: Graph) -> dict[str, Any]
 
     The first graph with a name counts. Raises RefusedError as :func:`as_array`.
     """
+    if not feeds:
+        return {}
+    declaring = [graph for graph in graphs if not find_format(graph).knows_operators]
     declared: dict[str, str] = {}
-    for graph in graphs if feeds else ():
-        declared = {
-            **({} if find_format(graph).knows_operators else _list_texts(graph)),
-            **declared,
-        }
-    other = None if all(find_format(graph).knows_operators for graph in graphs) else ""
+    for graph in reversed(declaring):
+        declared.update(_list_texts(graph))
+    other = "" if declaring else None
     return {
-        name: _as_value(name, value, declared.get(name, other))
-        for name, value in (feeds or {}).items()
+        name: _as_value(name, value, declared.get(name, other)) for name, value in feeds.items()
     }
 
 
@@ -47,9 +46,11 @@ def _list_texts(graph: Graph) -> dict[str, str]:
     """Return the declared types of inputs; empty if the dtype is unknown."""
     nodes = list(graph.variables())
     types = find_format(graph).types.find_types(graph, [Entry(node) for node in nodes])
-    return {
-        node.name: types[node, 0].parts[0] or "" if (node, 0) in types else "" for node in nodes
-    }
+    texts: dict[str, str] = {}
+    for node in nodes:
+        dtype = types[node, 0].parts[0] if (node, 0) in types else None
+        texts[node.name] = dtype or ""
+    return texts
 
 
 def _as_value(name: str, value: Any, declared: str | None) -> Any:
@@ -67,32 +68,30 @@ def _as_value(name: str, value: Any, declared: str | None) -> Any:
     if isinstance(value, np.ndarray) and has_bytes_of(value, declared):
         return value.view(find_numpy_dtype(declared))
     own = getattr(value, "dtype", None)
-    return value if isinstance(own, np.dtype) and is_narrow(own) else _as_numbers(name, value)
+    if isinstance(own, np.dtype) and is_narrow(own):
+        return value
+    return _as_numbers(name, value)
 
 
 def _as_numbers(name: str, value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype.kind in "OV" and not is_narrow(value.dtype):
-        what = "texts" if value.dtype.kind == "O" else "bytes without a dtype"
+    if not isinstance(value, np.ndarray) or is_narrow(value.dtype):
+        return as_array(value)
+    what = {"O": "texts", "V": "bytes without a dtype"}.get(value.dtype.kind)
+    if what is not None:
+        message = f"{name!r} is an array of {what}, and is to be one of numbers"
         hint = "save it as a numeric dtype, such as float32"
-        raise RefusedError(
-            Fault(
-                f"{name!r} is an array of {what}, and is to be one of numbers", node=name, hint=hint
-            )
-        )
+        raise RefusedError(Fault(message, node=name, hint=hint))
     return as_array(value)
 
 
 def _as_texts(value: Any) -> Any:
     """Return an array of text objects for onnxruntime. Raises RefusedError."""
     array = np.asarray(value)
-    if array.dtype.kind not in _TEXTS or not all(
-        isinstance(text, str) for text in array.ravel().tolist()
-    ):
-        hint = 'give texts, as in ["a", "b"]'
-        raise RefusedError(
-            Fault(f"a {type(value).__name__} of {array.dtype} is not an array of texts", hint=hint)
-        )
-    return array.astype(object)
+    may_be_texts = array.dtype.kind in _TEXTS
+    if may_be_texts and all(isinstance(text, str) for text in array.ravel().tolist()):
+        return array.astype(object)
+    message = f"a {type(value).__name__} of {array.dtype} is not an array of texts"
+    raise RefusedError(Fault(message, hint='give texts, as in ["a", "b"]'))
 
 
 def split_type(text: str) -> tuple[list[str], str]:
@@ -101,16 +100,18 @@ def split_type(text: str) -> tuple[list[str], str]:
     while start := next((start for start in _PARTS if text.startswith(start)), ""):
         kinds.append(_PARTS[start])
         text = text.removeprefix(start).removesuffix(")")
-    return kinds, text.removeprefix("tensor(").removesuffix(")") if text.startswith(
-        "tensor("
-    ) else text
+    if text.startswith("tensor("):
+        text = text.removeprefix("tensor(").removesuffix(")")
+    return kinds, text
 
 
 def convert_value(name: str, value: Any, dtype: str) -> Any:
     """Return a value in a numpy dtype, if given. Raises RefusedError as :func:`convert_feed`."""
-    if value is None or isinstance(value, list):
-        return value and [convert_value(name, each, dtype) for each in value]
-    return value if value.dtype.kind == "O" else convert_feed(name, value, dtype or None)
+    if isinstance(value, list):
+        return [convert_value(name, each, dtype) for each in value]
+    if value is None or value.dtype.kind == "O":
+        return value
+    return convert_feed(name, value, dtype or None)
 
 
 def list_arrays(value: Any) -> Iterator[Any]:
@@ -136,8 +137,5 @@ def describe_size(value: Any) -> str:
 
 def describe_fed(value: Any) -> str:
     """Return the shape and the dtype of a fed value in words."""
-    return (
-        f"{describe_size(value)} {name_dtype(value.dtype)}"
-        if hasattr(value, "dtype")
-        else describe_size(value)
-    )
+    size = describe_size(value)
+    return f"{size} {name_dtype(value.dtype)}" if hasattr(value, "dtype") else size

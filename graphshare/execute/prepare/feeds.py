@@ -40,7 +40,11 @@ def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
     for text in texts:
         # A path or a URL may contain an =.
         pair = None if is_url(text) or os.path.exists(text) else split_pair(text)
-        pairs.append((pair[0], local_path(pair[1])) if pair else ("", text))
+        if pair is None:
+            pairs.append(("", text))
+        else:
+            name, path = pair
+            pairs.append((name, local_path(path)))
     return pairs
 
 
@@ -66,21 +70,15 @@ def load_feeds(
         except GraphshareError as error:
             unreadable += error.faults
             continue
-        if name:
-            arrays = _select_array(arrays, name)
         if not arrays or "" in arrays:
-            hint = (
-                f"--feed NAME={quote_shell(path)}"
-                if "" in arrays
-                else "it must hold one array, or one of that name"
-            )
-            faults.append(
-                Fault(f"it is not clear which array of {path} belongs to which variable", hint=hint)
-            )
+            hint = "it must hold one array, or one of that name"
+            if arrays:
+                hint = f"--feed NAME={quote_shell(path)}"
+            message = f"it is not clear which array of {path} belongs to which variable"
+            faults.append(Fault(message, hint=hint))
             continue
-        faults += [
-            Fault(f"--feed gives {key!r} twice", where=path) for key in arrays if key in loaded
-        ]
+        repeated = [key for key in arrays if key in loaded]
+        faults += [Fault(f"--feed gives {key!r} twice", where=path) for key in repeated]
         loaded.update(arrays)
     if unreadable:
         raise InputError(unreadable)
@@ -120,11 +118,8 @@ def _read_value_file(path: str, name: str) -> dict[str, Any]:
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
     """Return the images of a file or folder, if any, under an empty name."""
-    if (
-        is_folder(path)
-        or path.lower().endswith(IMAGE_ENDINGS)
-        or is_image(read_start(path, endings=_ENDINGS))
-    ):
+    has_image_path = is_folder(path) or path.lower().endswith(IMAGE_ENDINGS)
+    if has_image_path or is_image(read_start(path, endings=_ENDINGS)):
         return {"": open_image_files([path], settings)}
     return {}
 
@@ -132,7 +127,10 @@ def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
 def _read_feed(name: str, path: str, images: ImageSettings) -> dict[str, Any]:
     # A file whose name is a number is a file.
     value = _read_value(path) if name and not os.path.exists(path) else {}
-    return value or _read_value_file(path, name) or _read_images(path, images) or read_arrays(path)
+    arrays = value or _read_value_file(path, name) or _read_images(path, images)
+    if not arrays:
+        arrays = read_arrays(path)
+    return _select_array(arrays, name) if name else arrays
 
 
 def for_variables(
@@ -146,17 +144,18 @@ def for_variables(
     known: dict[str, list[Node]] = {}
     for node in dict.fromkeys(variables):
         known.setdefault(node.name, []).append(node)
-    numbered = {
-        one: by_name[name] for name in by_name if (one := find_numbered(name, known)) is not None
-    }
+    values = {node: by_name[node.name] for node in variables if node.name in by_name}
     faults = []
-    for name in by_name:
-        if name not in known and find_numbered(name, known) is None:
+    for name, value in by_name.items():
+        numbered = find_numbered(name, known)
+        if numbered is not None:
+            values[numbered] = value
+        elif name not in known:
             hint = did_you_mean(name, known) or f"the variables are {', '.join(sorted(known)[:8])}"
             faults.append(Fault(f"{option} {name!r} names no variable", hint=hint))
     if faults:
         raise RefusedError(faults)
-    return {**{node: by_name[node.name] for node in variables if node.name in by_name}, **numbered}
+    return values
 
 
 def parameter_values(
@@ -213,7 +212,6 @@ def read_recorded_shapes(
         record = records.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY)
         if record is not None and record.shape is not None:
             recorded.shapes[node] = record.shape
-            recorded.types[node] = (
-                "float32" if record.dtype == "bfloat16" else record.dtype or "float32"
-            )
+            dtype = record.dtype or "float32"
+            recorded.types[node] = "float32" if dtype == "bfloat16" else dtype
     return recorded

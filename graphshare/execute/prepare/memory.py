@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import prod
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from graphshare.errors import Fault, MemoryLimitError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array, Shape
+from graphshare.ops.unification import count_elements
 from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_shape
 
@@ -32,11 +32,11 @@ def check_memory(
     Raises:
         MemoryLimitError: the limit is below it; the first node beyond it is named with its bytes.
     """
-    held = sum(array.nbytes for array in values.values()) * (2 if keeps_all else 1)
-    peak, steps = 0, []
-    for node, own, total in _steps(nodes, heads, inference, values, keeps_all=keeps_all):
-        steps.append((node, own, total))
-        peak = max(peak, total)
+    held = sum(array.nbytes for array in values.values())
+    if keeps_all:
+        held *= 2
+    steps = list(_steps(nodes, heads, inference, values, keeps_all=keeps_all))
+    peak = max((total for _, _, total in steps), default=0)
     # Once, for the peak: without a limit each question reads system files.
     if not describe_excess(peak, held):
         return
@@ -45,14 +45,10 @@ def check_memory(
     )
     what = "values" if node.is_variable else f"outputs of {node.op}"
     shapes = ", ".join(format_shape(shape) for shape in inference.shapes[node])
-    needed = (
-        f", {format_bytes(total + held)} with all that is kept beside them"
-        if total + held > own
-        else ""
-    )
-    message = (
-        f"the {what} {shapes} take {format_bytes(own)}{needed}, {describe_excess(total, held)}"
-    )
+    needed = format_bytes(own)
+    if total + held > own:
+        needed += f", {format_bytes(total + held)} with all that is kept beside them"
+    message = f"the {what} {shapes} take {needed}, {describe_excess(total, held)}"
     raise MemoryLimitError(Fault(message, node=node.name, hint=MORE_MEMORY))
 
 
@@ -101,9 +97,10 @@ def _node_bytes(node: Node, inference: Inference) -> int:
 
 
 def _array_bytes(shape: Shape, dtype: str | None) -> int:
-    if shape is None or None in shape:
+    elements = count_elements(shape)
+    if elements is None:
         return 0
-    return max(0, prod(size for size in shape if size is not None)) * _item_size(dtype or "float32")
+    return max(0, elements) * _item_size(dtype or "float32")
 
 
 @lru_cache(maxsize=32)

@@ -96,21 +96,18 @@ def prepare(
         heads = resolve_targets(request.targets, graph.nodes, option="`targets`", heads=graph.heads)
     wanted = {(entry.node, entry.index) for entry in heads}
     if request.all_outputs:
-        roles = request.assign_roles(graph)
-        heads = _list_all_outputs(
-            heads,
-            {node for node, role in roles.items() if node.name in feeds or not role.is_parameter},
-        )
+        inputs: set[Node] = set()
+        for node, role in request.assign_roles(graph).items():
+            if node.name in feeds or not role.is_parameter:
+                inputs.add(node)
+        heads = _list_all_outputs(heads, inputs)
     part, notes = runnable_part(graph, heads)
     names = _VariableNames(graph, part, notes)
     fed = names.resolve(feeds, "`feeds`")
     shaped = names.resolve(shapes, "`shapes`")
     output_names = name_outputs(graph, heads)
-    own = frozenset(
-        n
-        for n, entry in zip(output_names, heads, strict=True)
-        if (entry.node, entry.index) in wanted
-    )
+    pairs = zip(output_names, heads, strict=True)
+    own = frozenset(name for name, entry in pairs if (entry.node, entry.index) in wanted)
     model = Checkpoint(part, request.params, request.where)
     computation = open_computation(model, request.executor, as_input=request.as_input)
     if request.all_outputs and (left_out := set(computation.unreadable).difference(own)):
@@ -130,13 +127,10 @@ def prepare(
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
     """Return the visible outputs for ``heads``, with ``inputs``, in topological order; other heads come last."""
-    nodes = post_order(entry.node for entry in heads)
-    entries = [
-        entry
-        for node in nodes
-        if not node.is_variable or node in inputs
-        for entry in visible_outputs(node)
-    ]
+    entries: list[Entry] = []
+    for node in post_order(entry.node for entry in heads):
+        if not node.is_variable or node in inputs:
+            entries += visible_outputs(node)
     listed = {(entry.node, entry.index) for entry in entries}
     return entries + [entry for entry in heads if (entry.node, entry.index) not in listed]
 
@@ -153,24 +147,20 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
         raise RefusedError(
             Fault("the graph has no outputs, so there is nothing to compute", hint=hint)
         )
-    faults = (
-        missing_kernels(post_order(entry.node for entry in wanted))
-        if find_format(graph).knows_operators
-        else ()
-    )
-    if faults:
-        raise UnsupportedError(faults)
+    if find_format(graph).knows_operators:
+        faults = missing_kernels(post_order(entry.node for entry in wanted))
+        if faults:
+            raise UnsupportedError(faults)
     part, _, implied = upgrade_part(graph, wanted)
     return part, describe_upgrade(implied)
 
 
 def describe_upgrade(implied: int) -> list[str]:
     """Return a note on the variables that an upgrade added, if any."""
-    more = (
-        "the graph is of an older generation and was upgraded in memory; added: "
-        f"{format_count(implied, 'variable')} that it implies"
-    )
-    return [more] if implied else []
+    if not implied:
+        return []
+    variables = f"{format_count(implied, 'variable')} that it implies"
+    return [f"the graph is of an older generation and was upgraded in memory; added: {variables}"]
 
 
 def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
@@ -186,18 +176,17 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     if not find_format(graph).supports(Operation.UPGRADE):
         return part, {}, 0
     implied = sum(1 for _ in list_implied_variables(part))
-    if missing_kernels(nodes) or (
-        not implied
-        and (graph.version or 0) >= UPGRADED_BEFORE
-        and not find_unsupported_operators(nodes)
-    ):
+    if missing_kernels(nodes):
+        return part, {}, 0
+    lacks_something = implied > 0 or bool(find_unsupported_operators(nodes))
+    if not lacks_something and (graph.version or 0) >= UPGRADED_BEFORE:
         return part, {}, 0
     try:
         # MXNet drops amp_cast only when it saves; a run computes it.
         rewrite = upgrade_graph(part, keep_amp_cast=True)
     except RefusedError:
         # A graph that lacks nothing runs unchanged, even if MXNet would refuse it.
-        if implied or find_unsupported_operators(nodes):
+        if lacks_something:
             raise
         return part, {}, 0
     return rewrite.graph, rewrite.branches[0].images, implied
@@ -224,14 +213,12 @@ def describe_sizes(sized: Iterable[Node]) -> list[str]:
 
 class _VariableNames:
     def __init__(self, graph: Graph, part: Graph, notes: list[str]) -> None:
-        self._needed = [
-            node for node in post_order(entry.node for entry in part.heads) if node.is_variable
-        ]
+        nodes = post_order(entry.node for entry in part.heads)
+        self._needed = [node for node in nodes if node.is_variable]
         self._variables, self._notes = [*graph.variables(), *self._needed], notes
+        self._names = {node.name for node in graph.variables()}
         # Implied variables can be fed: the upgrade makes nodes of them.
-        self._names = {node.name for node in graph.variables()} | {
-            implied.name for implied in list_implied_variables(graph)
-        }
+        self._names.update(implied.name for implied in list_implied_variables(graph))
 
     def resolve(self, by_name: Mapping[str, Any], option: str) -> dict[Node, Any]:
         """Return the values of needed variables; note names that are not needed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,9 +24,10 @@ from graphshare.execute.prepare.variable_values import (
 )
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import VARIABLE_OP, Graph, Node
+from graphshare.ir.graph import VARIABLE_OP, Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.inference import Inference, choose_sizes, infer
+from graphshare.ops.unification import is_known
 from graphshare.text.format import format_dims, format_names
 from graphshare.text.summary import ShortRepr, Table, format_html
 
@@ -61,20 +62,12 @@ class Shaped(ShortRepr, msgspec.Struct, frozen=True):
             ("operators of unknown shape", format_names(self.unsupported)),
             ("batch of 1", format_names(self.samples)),
         ]
-        rows = [
-            (
-                o.name,
-                "variable" if o.op == VARIABLE_OP else o.op,
-                format_dims(o.shape),
-                o.dtype or "?",
-            )
-            for o in self.outputs
-        ]
-        return format_html(
-            self._summary(),
-            facts=facts,
-            tables=[Table(("output", "operator", "shape", "dtype"), rows)],
-        )
+        rows: list[tuple[str, ...]] = []
+        for output in self.outputs:
+            op = "variable" if output.op == VARIABLE_OP else output.op
+            rows.append((output.name, op, format_dims(output.shape), output.dtype or "?"))
+        table = Table(("output", "operator", "shape", "dtype"), rows)
+        return format_html(self._summary(), facts=facts, tables=[table])
 
 
 def shape_graph(
@@ -97,13 +90,10 @@ def shape_graph(
     """
     part, _, _ = upgrade_part(graph, graph.heads)
     # Shapes of unneeded variables are accepted, and not used.
-    idle = {node.name for node in graph.variables()} - {
-        node.name for node in part.nodes if node.is_variable
-    }
+    shapes = _leave_out(shapes, _list_idle(graph, part.variables()))
     roles = assign_roles(
         part, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter
     )
-    shapes = {k: v for k, v in shapes.items() if k not in idle}
     inference = _infer(part, roles, shapes, params)
     samples = _shape_samples(inference, roles) if one_sample else {}
     if samples:
@@ -112,19 +102,20 @@ def shape_graph(
         # A batch of 1 contradicts inner sizes.
         except RefusedError:
             samples = {}
-    lacking = (
-        list_without_kernels(inference.nodes) if not find_format(graph).types.are_stated else ()
-    )
-    missing = list(dict.fromkeys(node.op for node, _ in lacking))
-    return Shaped(_outputs(inference), totals(inference, roles), missing, list(samples))
+    missing: dict[str, None] = {}
+    if not find_format(graph).types.are_stated:
+        missing = dict.fromkeys(node.op for node, _ in list_without_kernels(inference.nodes))
+    return Shaped(_outputs(inference), totals(inference, roles), list(missing), list(samples))
 
 
 def _shape_samples(inference: Inference, roles: Mapping[Node, Role]) -> dict[str, GivenShape]:
     """Return the inputs' shapes with a batch of 1; empty if one lacks more."""
     samples: dict[str, GivenShape] = {}
     for node, role in roles.items():
-        shape = inference.shapes[node][0] if node in inference.shapes else ()
-        if role.is_parameter or role.is_label or (shape is not None and None not in shape):
+        if role.is_parameter or role.is_label or node not in inference.shapes:
+            continue
+        shape = inference.shapes[node][0]
+        if is_known(shape):
             continue
         if shape is None or None in shape[1:]:
             return {}
@@ -141,17 +132,13 @@ def infer_known_shapes(
     """
     part, images, _ = upgrade_part(graph, graph.heads)
     inference = _infer(part, assign_roles(part, held=list_parameter_names(params)), shapes, params)
-    wants_sizes = not find_format(graph).types.are_stated
-    rows: dict[Node, list[Any]] = {
-        node: inference.shapes.get(images.get(node, node), []) for node in graph.nodes
-    }
-    known = (
-        (node, i, shape)
-        for node, row in rows.items()
-        for i, shape in enumerate(row)
-        if shape is not None
-    )
-    return {(node, i): shape for node, i, shape in known if not (wants_sizes and None in shape)}
+    may_be_open = find_format(graph).types.are_stated
+    known: dict[tuple[Node, int], Any] = {}
+    for node in graph.nodes:
+        for index, shape in enumerate(inference.shapes.get(images.get(node, node), [])):
+            if is_known(shape) or (may_be_open and shape is not None):
+                known[node, index] = shape
+    return known
 
 
 def _infer(
@@ -189,6 +176,11 @@ class StaticPart(msgspec.Struct, frozen=True, eq=False):
     notes: Sequence[str]
 
 
+def _list_idle(graph: Graph, needed: Iterable[Node]) -> set[str]:
+    """Return the names of the graph's variables that are not among the ``needed`` ones."""
+    return {node.name for node in graph.variables()} - {node.name for node in needed}
+
+
 def _leave_out(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
     return {name: value for name, value in values.items() if name not in names}
 
@@ -213,16 +205,14 @@ def infer_part(
             are not in the graph; all of a kind are listed.
     """
     check_belongs(params, graph)
-    heads = (
-        resolve_targets(targets, graph.nodes, option="`upto`", heads=graph.heads)
-        if targets
-        else graph.heads
-    )
+    heads: Sequence[Entry] = graph.heads
+    if targets:
+        heads = resolve_targets(targets, graph.nodes, option="`upto`", heads=heads)
     part, notes = runnable_part(graph, heads)
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
-    idle = {node.name for node in graph.variables()} - {node.name for node in variables}
+    idle = _list_idle(graph, variables)
     by_node = for_variables(_leave_out(shapes, idle), variables, option="`shapes`")
     stated = for_variables(_leave_out(types, idle), variables, option="`feeds`")
     held = read_recorded_shapes(variables, params, roles)
@@ -238,9 +228,8 @@ def infer_part(
     inference = infer_given(part, held.shapes, by_node, held.types, nodes=nodes, yielding=stated)
     unread = find_idle_labels(part, roles)
     _, examples = choose_sizes(inference, unread)
-    if examples and (
-        examples.keys() <= set(unread) or any(None in shape for shape in by_node.values())
-    ):
+    only_unread = examples.keys() <= set(unread)
+    if examples and (only_unread or any(None in shape for shape in by_node.values())):
         complete = {**held.shapes, **by_node, **examples}
         inference = infer(
             part, complete, held.types, nodes=nodes, yielding=stated, held=held.shapes

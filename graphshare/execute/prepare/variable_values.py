@@ -67,8 +67,10 @@ def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
     """Return the variables used as indices, with the number of rows to select from."""
     limits = {}
     for node, uses in consumers(nodes).items():
+        if not node.is_variable:
+            continue
         for user, position in uses:
-            signature = lookup(user.op) if node.is_variable else None
+            signature = lookup(user.op)
             if signature is not None and position in signature.index_bounds:
                 limits[node] = int(user.attrs.get(signature.index_bounds[position], "1"))
     return limits
@@ -77,14 +79,12 @@ def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
 def largest_integer(dtype: str) -> int:
     """Return the number up to which a dtype has every integer."""
     kind = np.dtype(dtype).kind
+    if kind == "b":
+        return 1
+    if kind in "iu":
+        return int(np.iinfo(dtype).max)
     # A float's mantissa has one bit more than it stores.
-    return (
-        int(np.iinfo(dtype).max)
-        if kind in "iu"
-        else 1
-        if kind == "b"
-        else 2 ** (int(np.finfo(dtype).nmant) + 1)
-    )
+    return 2 << int(np.finfo(dtype).nmant)
 
 
 def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
@@ -93,17 +93,23 @@ def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
     pending = [entry.node for entry in part.heads]
     while pending:
         node = pending.pop()
-        if node not in needed:
-            needed.add(node)
-            gradient = find_gradient(node.op) if not node.is_variable else None
-            formals = (
-                (name_inputs(node) or ())
-                if isinstance(gradient, Gradient) and gradient.is_loss
-                else ()
-            )
-            named = zip_longest(node.inputs, formals[: len(node.inputs)])
-            pending += [entry.node for entry, formal in named if formal not in LABEL_FORMALS]
+        if node in needed:
+            continue
+        needed.add(node)
+        formals = _name_loss_inputs(node)
+        named = zip_longest(node.inputs, formals[: len(node.inputs)])
+        pending += [entry.node for entry, formal in named if formal not in LABEL_FORMALS]
     return [node for node, role in roles.items() if role.is_label and node not in needed]
+
+
+def _name_loss_inputs(node: Node) -> Sequence[str]:
+    """Return the formal inputs of a loss; none for other nodes."""
+    if node.is_variable:
+        return ()
+    gradient = find_gradient(node.op)
+    if not isinstance(gradient, Gradient) or not gradient.is_loss:
+        return ()
+    return name_inputs(node) or ()
 
 
 def unknown_shapes(
@@ -113,21 +119,16 @@ def unknown_shapes(
     faults = []
     for node in nodes:
         shape = inference.shapes[node][0]
-        if not is_known(shape):
-            if node in examples:
-                hint = (
-                    f"choose its sizes, as in `shapes={{{node.name!r}: {tuple(examples[node])}}}`"
-                )
-            else:
-                sizes = (
-                    "(?, ...)"
-                    if shape is None
-                    else str(tuple("?" if n is None else n for n in shape)).replace("'", "")
-                )
-                hint = f"`shapes={{{node.name!r}: {sizes}}}` with a size that you choose for each ?, as in 1,3,224,224"
-            faults.append(
-                Fault(f"the shape of {node.name!r} cannot be inferred", node=node.name, hint=hint)
-            )
+        if is_known(shape):
+            continue
+        sizes = "(?, ...)"
+        if shape is not None:
+            sizes = str(tuple("?" if n is None else n for n in shape)).replace("'", "")
+        hint = f"`shapes={{{node.name!r}: {sizes}}}` with a size that you choose for each ?, as in 1,3,224,224"
+        if node in examples:
+            hint = f"choose its sizes, as in `shapes={{{node.name!r}: {tuple(examples[node])}}}`"
+        message = f"the shape of {node.name!r} cannot be inferred"
+        faults.append(Fault(message, node=node.name, hint=hint))
     return faults
 
 
@@ -192,16 +193,16 @@ def infer_given(
         # Inference without the user's shapes gives fitting sizes.
         free = infer(part, held, types, nodes=nodes, yielding=None, held=held)
         _, fitting = choose_sizes(free)
-        hint = " ".join(
+        options = [
             f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`"
             for node in stated
             if node in fitting
-        )
-        hint = f"sizes that fit: {hint}" if hint else ""
-        sizes = format_names(
-            (f"{node.name!r} {format_shape(shape)}" for node, shape in stated.items()), 4
-        )
-        cause = "; ".join(fault.message for fault in _find_misfits(stated, free)) or f"at {sizes}"
+        ]
+        hint = f"sizes that fit: {' '.join(options)}" if options else ""
+        cause = "; ".join(fault.message for fault in _find_misfits(stated, free))
+        if not cause:
+            sizes = (f"{node.name!r} {format_shape(shape)}" for node, shape in stated.items())
+            cause = f"at {format_names(sizes, 4)}"
         faults = [
             msgspec.structs.replace(f, message=f"{cause}: {f.message}", hint=f.hint or hint)
             for f in error.faults
@@ -285,20 +286,20 @@ def draw_inputs(
     limits = index_limits(nodes)
     drawn = {}
     for node in nodes:
-        if node.is_variable and node not in values:
-            shape, dtype = _shape_and_dtype(node, inference)
-            role = roles.get(node)
-            if role is not None and role.is_optional:
-                drawn[node] = np.zeros(shape, dtype)
-            else:
-                drawn[node] = draw_input(node, shape, dtype, seed=seed, limit=limits.get(node))
+        if not node.is_variable or node in values:
+            continue
+        shape, dtype = _shape_and_dtype(node, inference)
+        role = roles.get(node)
+        if role is not None and role.is_optional:
+            drawn[node] = np.zeros(shape, dtype)
+        else:
+            drawn[node] = draw_input(node, shape, dtype, seed=seed, limit=limits.get(node))
     return drawn
 
 
 def _shape_and_dtype(node: Node, inference: Inference) -> tuple[tuple[int, ...], str]:
-    return tuple(d or 0 for d in inference.shapes[node][0] or ()), inference.types[node][
-        0
-    ] or "float32"
+    shape, dtype = inference.shapes[node][0], inference.types[node][0]
+    return tuple(size or 0 for size in shape or ()), dtype or "float32"
 
 
 _Make = Callable[[Mapping[str, Any], "tuple[int, ...]", np.random.Generator], Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -51,10 +51,10 @@ class _Losses:
         self._heads = [_describe_head(entry.node) for entry in heads]
 
     def add(self, outputs: Sequence[Array], values: Mapping[Node, Array]) -> None:
-        for history, (op, attrs, label), output in zip(
-            self.histories, self._heads, outputs, strict=True
-        ):
-            loss = measure_loss(op, attrs, output, values.get(label) if label is not None else None)
+        rows = zip(self.histories, self._heads, outputs, strict=True)
+        for history, (op, attrs, label), output in rows:
+            labels = values.get(label) if label is not None else None
+            loss = measure_loss(op, attrs, output, labels)
             history.measure = loss.measure
             history.values.append(loss.value)
 
@@ -63,13 +63,11 @@ def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
     signature = lookup(node.op)
     if signature is None or node.is_variable:
         return "", {}, None
+    label = None
     # MXNet's output layers have the label as their second input.
-    label = node.inputs[1].node if len(node.inputs) == 2 else None
-    return (
-        canonical(node.op),
-        signature.parse(node.attrs)[0],
-        label if label is not None and label.is_variable else None,
-    )
+    if len(node.inputs) == 2 and node.inputs[1].node.is_variable:
+        label = node.inputs[1].node
+    return canonical(node.op), signature.parse(node.attrs)[0], label
 
 
 class Trained(NumericResult, msgspec.Struct, eq=False):
@@ -99,11 +97,12 @@ class Trained(NumericResult, msgspec.Struct, eq=False):
         )
 
     def _repr_html_(self) -> str:
-        rows = [
-            (a.name, a.measure, *map(format_number, a.values[:1] + a.values[-1:]))
-            for a in self.losses
-            if a.values
-        ]
+        rows: list[tuple[str, ...]] = []
+        for history in self.losses:
+            if history.values:
+                first, last = history.values[0], history.values[-1]
+                numbers = format_number(first), format_number(last)
+                rows.append((history.name, history.measure, *numbers))
         losses = Table(("head", "measure", "before the first step", "before the last step"), rows)
         facts = [("note", note) for note in self.notes]
         return format_html(
@@ -152,12 +151,9 @@ def run_training(
     updated = {
         _key(node, ready.roles[node], records): trainer.values[node] for node in (*trained, *states)
     }
-    first, last = (
-        dict(zip(ready.names, outputs, strict=True)) for outputs in (before, trainer.outputs())
-    )
     return Trained(
-        first,
-        last,
+        dict(zip(ready.names, before, strict=True)),
+        dict(zip(ready.names, trainer.outputs(), strict=True)),
         updated,
         settings,
         steps,
@@ -176,60 +172,48 @@ def _run_steps(
     Without a listener, progress is shown.
     """
     started = perf_counter()
-    numbers = range(1, steps + 1)
-    for number in numbers if on_step is not None else item_progress(numbers, "training", "steps"):
+    numbers: Iterable[int] = range(1, steps + 1)
+    if on_step is None:
+        numbers = item_progress(range(1, steps + 1), "training", "steps")
+    for number in numbers:
         outputs = trainer.step()
         losses.add(outputs, trainer.values)
         if on_step is not None:
             on_step(number, losses.histories)
     seconds = perf_counter() - started
-    if trainer.without_gradient:
-        notes.append(
-            f"no gradient reaches {format_names((node.name for node in trainer.without_gradient), 6)}"
-        )
+    without_gradient = [node.name for node in trainer.without_gradient]
+    if without_gradient:
+        notes.append(f"no gradient reaches {format_names(without_gradient, 6)}")
     return seconds
 
 
 def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
+    hint = "tie them, or give them names of their own"
     # The results are by name.
-    twice = find_duplicates(node.name for node in variables)
-    if twice:
-        raise RefusedError(
-            [
-                Fault(
-                    f"several variables have the name {n!r}",
-                    hint="tie them, or give them names of their own",
-                )
-                for n in twice
-            ]
-        )
+    faults = [
+        Fault(f"several variables have the name {name!r}", hint=hint)
+        for name in find_duplicates(node.name for node in variables)
+    ]
+    if faults:
+        raise RefusedError(faults)
     if not trained:
-        raise RefusedError(
-            Fault(
-                "there is no parameter to train",
-                hint="the names in `params=FILE` decide which variables are parameters",
-            )
-        )
+        hint = "the names in `params=FILE` decide which variables are parameters"
+        raise RefusedError(Fault("there is no parameter to train", hint=hint))
 
 
 def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
     """Return the given gradients of heads; None means ones, unless the head is a loss."""
-    faults = [
-        Fault(
-            f"`head_gradients` {name!r} is not an output",
-            hint=suggest(name, ready.names, "outputs"),
-        )
-        for name in gradients
-        if name not in ready.names
-    ]
+    faults: list[Fault] = []
+    for name in gradients:
+        if name not in ready.names:
+            hint = suggest(name, ready.names, "outputs")
+            faults.append(Fault(f"`head_gradients` {name!r} is not an output", hint=hint))
     if faults:
         raise RefusedError(faults)
     heads = ready.part.heads
     wanting = [ready.names[i] for i in list_last(heads) if needs_head_gradient(heads[i].node)]
-    ones, idle = (
-        [n for n in wanting if n not in gradients],
-        [n for n in gradients if n not in wanting],
-    )
+    ones = [name for name in wanting if name not in gradients]
+    idle = [name for name in gradients if name not in wanting]
     if ones:
         ready.notes.append(
             f"outputs that are not losses get a gradient of ones: {', '.join(ones)} (`head_gradients` sets another)"
@@ -244,6 +228,6 @@ def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
 def _key(node: Node, role: Role, records: RecordsByName | None) -> str:
     auxiliary = role.kind is Kind.AUXILIARY
     record = records.of(node, auxiliary=auxiliary) if records is not None else None
-    return (record.key if record is not None else None) or join_key(
-        "aux" if auxiliary else "arg", node.name
-    )
+    if record is not None and record.key:
+        return record.key
+    return join_key("aux" if auxiliary else "arg", node.name)

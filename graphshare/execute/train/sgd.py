@@ -110,10 +110,8 @@ class Momentum:
         multiplier: Multipliers,
     ) -> None:
         """Update a block of one variable that fits into the cache; write to ``memory`` and ``out``."""
-        settings, wide = (
-            self._settings,
-            np.float32 if value.dtype == np.float16 else value.dtype.type,
-        )
+        settings = self._settings
+        wide = np.float32 if value.dtype == np.float16 else value.dtype.type
         change = (
             np.zeros(value.shape, wide)
             if gradient is None

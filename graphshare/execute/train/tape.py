@@ -7,6 +7,7 @@ used. Auxiliary states are updated after a backward pass, in MXNet's order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from graphshare.ir.graph import EMPTY, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.bodies import inner_operators
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Shape
+from graphshare.ops.kernel import Array, Attrs, Context, KernelError, KernelResult, Shape
 from graphshare.ops.node_errors import KernelCall, explain_failure
 from graphshare.ops.registry import find_gradient
 from graphshare.text.format import format_shape
@@ -40,7 +41,9 @@ class Backward(msgspec.Struct, eq=False):
 
 def needs_head_gradient(node: Node) -> bool:
     """Return whether a backward pass from here needs the output's gradient."""
-    gradient = find_gradient(node.op) if not node.is_variable else None
+    if node.is_variable:
+        return True
+    gradient = find_gradient(node.op)
     return gradient is None or (isinstance(gradient, Gradient) and not gradient.is_loss)
 
 
@@ -99,15 +102,20 @@ class Tape:
                 inputs[position] = self._values[step.inputs[position]] = value
                 self.overwritten[step.node.inputs[position].node] = value
         subruns: Subruns = []
+        inner: Sequence[tuple[str, Attrs]] = ()
+        run_subgraph = None
+        if step.node.subgraphs:
+            inner = inner_operators(step.node.subgraphs[0])
+            run_subgraph = self._subgraphs(step.node, subruns)
         context = Context(
             training=self._training,
-            rng=self._streams(step.node) if self._streams is not None else None,
+            rng=self._start_stream(step.node),
             # The backward pass reads inputs again, so no kernel may overwrite one.
             reusable=(False,) * len(inputs),
             num_outputs=len(step.outputs),
             shapes=self._shapes.get(step.node, ()),
-            inner=inner_operators(step.node.subgraphs[0]) if step.node.subgraphs else (),
-            run_subgraph=self._subgraphs(step.node, subruns) if step.node.subgraphs else None,
+            inner=inner,
+            run_subgraph=run_subgraph,
         )
         result = run_kernel(step, context, inputs)
         for slot, value in zip(step.outputs, result.outputs, strict=False):
@@ -118,6 +126,9 @@ class Tape:
             self._steps.append(self._record(step, gradient, inputs, result, subruns))
         for slot in step.last:
             self._values[slot] = None
+
+    def _start_stream(self, node: Node) -> np.random.Generator | None:
+        return self._streams(node) if self._streams is not None else None
 
     def _record(
         self,
@@ -139,32 +150,29 @@ class Tape:
                 for slot, x in zip(step.inputs, inputs, strict=True)
             ),
             subruns,
-            (lambda: streams(step.node)) if streams is not None and self._repeatable else None,
+            partial(streams, step.node) if streams is not None and self._repeatable else None,
         )
-        kinds = tuple((x.shape, x.dtype) for x in result.outputs)
+        input_kinds = tuple((x.shape, str(x.dtype)) for x in inputs)
+        output_kinds = tuple((x.shape, x.dtype) for x in result.outputs)
         updates = {
             position: (inputs[position], value) for position, value in result.updates.items()
         }
-        return RecordedStep(
-            step, gradient, entry, tuple((x.shape, str(x.dtype)) for x in inputs), kinds, updates
-        )
+        return RecordedStep(step, gradient, entry, input_kinds, output_kinds, updates)
 
     def _subgraphs(
         self, node: Node, subruns: Subruns
     ) -> Callable[[int, Sequence[Array]], list[Array]]:
         """Return a function that runs and records a subgraph; one random stream serves all runs."""
         plans: dict[int, tuple[ExecutionPlan, list[Node]]] = {}
-        stream = self._streams(node) if self._streams is not None else None
+        stream = self._start_stream(node)
+        streams: Streams | None = None if stream is None else (lambda _: stream)
 
         def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:
             if number not in plans:
                 graph = node.subgraphs[number]
-                plans[number] = (
-                    make_plan(graph.heads),
-                    [n for n in reachable(graph) if n.is_variable],
-                )
+                variables = [inner for inner in reachable(graph) if inner.is_variable]
+                plans[number] = make_plan(graph.heads), variables
             plan, variables = plans[number]
-            streams = None if stream is None else (lambda _: stream)
             values = dict(zip(variables, arrays, strict=True))
             shapes = None
             # Created arrays may take their shapes from others.
@@ -269,17 +277,14 @@ def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Arra
             Fault(f"the gradient of {step.node.op}, output {shapes}: {error}", node=step.node.name)
         ) from error
     except Exception as error:
-        known, dtypes = (
-            [shape for shape, _ in recorded.inputs],
-            [dtype for _, dtype in recorded.inputs],
-        )
+        known = [shape for shape, _ in recorded.inputs]
+        dtypes = [dtype for _, dtype in recorded.inputs]
         call = KernelCall(step.node, step.kernel, step.attrs, known, dtypes, recorded.entry.inputs)
         raise explain_failure(call, "gradient", error) from error
-    gradients = (
-        [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)
-    )
+    if result is None or isinstance(result, (np.ndarray, np.generic)):
+        result = [result]
     # Gradients of rank 0 may be plain numbers.
-    gradients = [None if gradient is None else np.asarray(gradient) for gradient in gradients]
+    gradients = [None if gradient is None else np.asarray(gradient) for gradient in result]
     return gradients + [None] * (len(step.inputs) - len(gradients))
 
 
@@ -291,22 +296,19 @@ def check_gradients(plan: ExecutionPlan, wanted: Sequence[Node]) -> None:
     """
     live = {plan.variables[node] for node in wanted if node in plan.variables}
     faults = []
+    hint = (
+        "register one (entry point graphshare.gradients), or train a part of the graph without it"
+    )
     for step in plan.steps:
-        if not any(slot in live for slot in step.inputs):
+        if live.isdisjoint(step.inputs):
             continue
         gradient = find_gradient(step.node.op)
         if isinstance(gradient, Gradient):
             live.update(step.outputs)
         elif gradient is None or not gradient.is_zero:
             reason = "none is known" if gradient is None else gradient.reason
-            hint = "register one (entry point graphshare.gradients), or train a part of the graph without it"
-            faults.append(
-                Fault(
-                    f"operator {step.node.op} has no gradient: {reason}",
-                    node=step.node.name,
-                    hint=hint,
-                )
-            )
+            message = f"operator {step.node.op} has no gradient: {reason}"
+            faults.append(Fault(message, node=step.node.name, hint=hint))
     if faults:
         raise RefusedError(faults)
 
@@ -338,13 +340,11 @@ def _order_updates(
     gradient is a sum over uses, the last first. So of two branches with a shared state, the first
     head's is updated first if it has its own parameters, and last if all are shared.
     """
-    counts: dict[Node, int] = {}
+    states: list[Node] = []
     for one in recorded:
-        for position in one.updates:
-            node = one.step.node.inputs[position].node
-            counts[node] = counts.get(node, 0) + 1
+        states += [one.step.node.inputs[position].node for position in one.updates]
     # Without a shared state the order changes nothing.
-    if all(count == 1 for count in counts.values()):
+    if len(set(states)) == len(states):
         return recorded
     uses: dict[int, list[PlanStep]] = {}
     # Later uses first, as in MXNet's sums.

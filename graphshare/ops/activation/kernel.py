@@ -195,11 +195,9 @@ def rrelu_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 def prelu_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return gradients of data and slopes."""
     x, gamma = entry.inputs
-    slopes = (
-        gamma.reshape((gamma.size,) + (1,) * (x.ndim - 2))
-        if gamma.ndim == 1 and x.ndim > 1
-        else gamma
-    )
+    slopes = gamma
+    if gamma.ndim == 1 and x.ndim > 1:
+        slopes = gamma.reshape((gamma.size,) + (1,) * (x.ndim - 2))
     below = x <= 0
     dgamma = sum_to_shape(dy * x * below, slopes.shape if slopes.size != 1 else (1,) * x.ndim)
     return [np.where(below, dy * slopes, dy), dgamma.reshape(gamma.shape)]
@@ -275,8 +273,9 @@ def accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forwar
     """Extend a kernel to integers: compute in float64 and truncate."""
 
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
-        # relu and tanh compute integers themselves.
-        if x.dtype.kind == "f" or forward is relu or (forward is tanh and x.dtype.kind in "iu"):
+        if x.dtype.kind == "f" or forward is relu:  # relu computes integers itself, tanh, too
+            return forward(context, attrs, x)
+        if forward is tanh and x.dtype.kind in "iu":
             return forward(context, attrs, x)
         return convert(forward(Context(), attrs, x.astype(np.float64)), x.dtype)
 

@@ -167,11 +167,10 @@ def direct_function(word: str) -> Direct | None:
     function = _OF_FLOATS.get(word)
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
-        return (
-            partial(function, order="C")
-            if function and dtypes[0] == dtypes[1] and dtypes[0] in FLOATS
-            else None
-        )
+        left, right = dtypes[:2]
+        if function is None or left != right or left not in FLOATS:
+            return None
+        return partial(function, order="C")
 
     return direct if function else None
 
@@ -184,11 +183,9 @@ def direct_scalar_function(word: str, reverse: bool) -> Direct | None:
         if function is None or dtypes[0] not in FLOATS:
             return None
         number = np.asarray(attrs["scalar"], dtypes[0])
-        return (
-            partial(function, number, order="C")
-            if reverse
-            else lambda x: function(x, number, order="C")
-        )
+        if reverse:
+            return partial(function, number, order="C")
+        return lambda x: function(x, number, order="C")
 
     return direct if function else None
 

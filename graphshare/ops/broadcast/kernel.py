@@ -56,10 +56,8 @@ def pad(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _pad_shape(attrs: Attrs, x: Dims) -> Dims:
-    return tuple(
-        None if d is None else d + sum(pad)
-        for d, pad in zip(x, read_padding(attrs, len(x)), strict=True)
-    )
+    pairs = zip(x, read_padding(attrs, len(x)), strict=True)
+    return tuple(None if size is None else size + sum(padding) for size, padding in pairs)
 
 
 def tile(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -75,9 +73,8 @@ def align_repeats(attrs: Attrs, x: Dims) -> tuple[Dims, tuple[int, ...]]:
 
 
 def _tile_shape(attrs: Attrs, x: Dims) -> Dims:
-    return tuple(
-        None if d is None else d * n for d, n in zip(*align_repeats(attrs, x), strict=True)
-    )
+    pairs = zip(*align_repeats(attrs, x), strict=True)
+    return tuple(None if size is None else size * count for size, count in pairs)
 
 
 def repeat(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -141,12 +138,12 @@ def _along_axes(attrs: Attrs, x: Dims) -> Dims:
 
 def _like_other(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     ours, theirs = attrs["lhs_axes"], attrs["rhs_axes"]
-    if (ours is None) != (theirs is None) or (ours is not None and len(ours) != len(theirs)):
+    if ours is None and theirs is None:
+        return _check_broadcast(x, y)
+    if ours is None or theirs is None or len(ours) != len(theirs):
         raise KernelError(
             f"lhs_axes {ours} and rhs_axes {theirs} must both be None or have the same length"
         )
-    if ours is None:
-        return _check_broadcast(x, y)
     shape = list(x)
     for a, b in zip(ours, theirs, strict=True):
         axis = normalize_axis(a, len(x))

@@ -39,22 +39,20 @@ def _repeat(use: Use) -> Outcome:
 
 
 def _broadcast_axis(use: Use) -> Outcome:
-    return (
-        "broadcasts along the batch axis"
-        if any(map(use.first.is_axis, use.value("axis") or ()))
-        else use.first
-    )
+    if any(map(use.first.is_axis, use.value("axis") or ())):
+        return "broadcasts along the batch axis"
+    return use.first
 
 
 def _broadcast_like(use: Use) -> Outcome:
     lhs, rhs, axes = use.input(0), use.input(1), use.value("lhs_axes")
     if axes is None:
-        return (
-            use.first if not use.axes_differ else "has the samples on different axes of its inputs"
-        )
-    if lhs is not None and not any(map(lhs.is_axis, axes)):
-        return lhs
-    return "broadcasts along the batch axis" if lhs is not None or rhs is not None else None
+        return "has the samples on different axes of its inputs" if use.axes_differ else use.first
+    if lhs is None and rhs is None:
+        return None
+    if lhs is None or any(map(lhs.is_axis, axes)):
+        return "broadcasts along the batch axis"
+    return lhs
 
 
 def _broadcast_to(use: Use) -> Outcome:
@@ -71,9 +69,10 @@ def _tile(use: Use) -> Outcome:
     # axis 0 this assumes no more repeats than axes.
     if at.rank is None and at.axis and set(reps) - {1}:
         return "repeats along axes whose position is not known"
-    more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front
+    rank = len(reps) if at.rank is None else at.rank
+    more = max(0, len(reps) - rank)  # axes that it puts in front
     # The batch axis's member of reps.
-    place = at.axis + more - (max(0, at.rank - len(reps)) if at.rank is not None else 0)
+    place = at.axis + len(reps) - rank
     if 0 <= place < len(reps) and reps[place] != 1:
         return "repeats along the batch axis"
     return at.with_axis(at.axis + more, more)

@@ -25,6 +25,7 @@ from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import (
     count_elements,
     dims_of_rank,
+    exceeds,
     is_known,
     normalize_axis,
     same_dtypes,
@@ -53,7 +54,7 @@ def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shap
         unify(output, with_dim(common, at, None if None in sizes else known)), len(common)
     )
     whole = output[at]
-    if whole is not None and known > whole:
+    if exceeds(known, whole):
         raise KernelError(f"inputs with {known} along axis {at} do not fit an output with {whole}")
     if whole is not None and sizes.count(None) == 1:
         missing = sizes.index(None)
@@ -69,18 +70,17 @@ def infer_concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Two unknown sizes (a bidirectional RNN's weights) are equal."""
     shapes, (output,) = infer_concat_shapes(attrs, inputs, outputs)
-    if output is None or any(shape is None for shape in shapes):
+    known = [shape for shape in shapes if shape is not None]
+    if output is None or len(known) < len(shapes):
         return shapes, [output]
     at = normalize_axis(attrs["dim"], len(output))
-    sizes = [shape[at] for shape in shapes if shape is not None]
+    sizes = [shape[at] for shape in known]
     whole = output[at]
     if whole is None or sizes.count(None) != 2:
         return shapes, [output]
     share = (whole - sum(size for size in sizes if size is not None)) // 2
-    return [
-        shape if shape is None or shape[at] is not None else with_dim(shape, at, share)
-        for shape in shapes
-    ], [output]
+    filled = [with_dim(shape, at, share if shape[at] is None else shape[at]) for shape in known]
+    return filled, [output]
 
 
 def concat(context: Context, attrs: Attrs, *inputs: Array) -> Array:
@@ -176,11 +176,11 @@ def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
 
 def _open_by_parts(parts: Shapes, squeeze: bool) -> Shape:
     """Return a shape of the parts' rank with unknown sizes; None without a rank."""
-    # A squeezed part of shape (1) may stand for a number, with one axis less.
-    return next(
-        ((None,) * (len(part) + squeeze) for part in parts if part is not None and part != (1,)),
-        None,
-    )
+    for part in parts:
+        # A squeezed part of shape (1) may stand for a number, with one axis less.
+        if part is not None and part != (1,):
+            return (None,) * (len(part) + squeeze)
+    return None
 
 
 def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -199,10 +199,13 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 def _infer_whole(attrs: Attrs, x: Dims, at: int, parts: Shapes) -> Dims:
     squeeze = attrs["squeeze_axis"]
-    along: list[Dim] = []
-    for part in parts:
-        along.append(1 if squeeze else None if part is None else part[at])
-        if part is not None and len(part) + squeeze == len(x):
+    along: list[Dim] = [1 if squeeze else None] * len(parts)
+    for i, part in enumerate(parts):
+        if part is None:
+            continue
+        if not squeeze:
+            along[i] = part[at]
+        if len(part) + squeeze == len(x):
             behind = part[at:] if squeeze else part[at + 1 :]
             x = dims_of_rank(unify(x, (*part[:at], None, *behind)), len(x))
     return with_dim(x, at, _whole_size(attrs, x[at], along))
@@ -210,9 +213,9 @@ def _infer_whole(attrs: Attrs, x: Dims, at: int, parts: Shapes) -> Dims:
 
 def _list_part_shapes(attrs: Attrs, x: Dims, at: int, count: int) -> list[Shape]:
     size = x[at]
-    sizes: list[Dim] = (
-        [None] * count if size is None else [end - begin for begin, end in part_spans(attrs, size)]
-    )
+    sizes: list[Dim] = [None] * count
+    if size is not None:
+        sizes = [end - begin for begin, end in part_spans(attrs, size)]
     if not attrs["squeeze_axis"]:
         return [with_dim(x, at, d) for d in sizes]
     if not {1, None}.issuperset(sizes):
@@ -230,7 +233,10 @@ def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:
     if sections > 0:
         known = next((d for d in parts if d is not None), None)
         return None if known is None else known * sections
-    return None if not parts or parts[-1] is None else attrs["indices"][-1] + parts[-1]
+    if not parts or parts[-1] is None:
+        return None
+    begin: int = attrs["indices"][-1]
+    return begin + parts[-1]
 
 
 def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
@@ -243,8 +249,7 @@ def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
         if not h or not w:
             raise KernelError(f"h_w is {attrs['h_w']}, expected a height and a width")
     for size, part in ((height, h), (width, w)):
-        if size is not None and part is not None and part > size:
-            raise KernelError(f"a part of size {part} cannot be cropped out of {size}")
+        require(not exceeds(part, size), f"a part of size {part} cannot be cropped out of {size}")
     return n, c, h, w
 
 

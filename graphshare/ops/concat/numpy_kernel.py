@@ -40,6 +40,7 @@ from graphshare.ops.unification import (
     normalize_axis,
     output_rule,
     same_dtypes,
+    sum_if_known,
     unify,
     with_dim,
 )
@@ -57,12 +58,16 @@ def _stack_with(function: Any) -> Callable[..., Array]:
 
 def to_rows(shape: Shape) -> Shape:
     """Extend a shape for vstack to at least two axes, new ones in front."""
-    return shape if shape is None or len(shape) > 1 else (1, *shape) if shape else (1, 1)
+    if shape is None or len(shape) > 1:
+        return shape
+    return (1, *shape) if shape else (1, 1)
 
 
 def to_columns(shape: Shape) -> Shape:
     """Make a single axis a column for column_stack."""
-    return shape if shape is None or len(shape) > 1 else (*shape, 1) if shape else (1, 1)
+    if shape is None or len(shape) > 1:
+        return shape
+    return (*shape, 1) if shape else (1, 1)
 
 
 def at_least_1d(shape: Shape) -> Shape:
@@ -74,7 +79,9 @@ def at_least_3d(shape: Shape) -> Shape:
     """Extend a shape for dstack to at least three axes."""
     if shape is None or len(shape) > 2:
         return shape
-    return (1, *(shape or (1,)), 1) if len(shape) < 2 else (*shape, 1)
+    if len(shape) == 2:
+        return (*shape, 1)
+    return (1, *shape, 1) if shape else (1, 1, 1)
 
 
 STACKS: dict[str, tuple[Callable[..., Array], Lift, int | None]] = {
@@ -92,7 +99,9 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
         known = [shape for shape in lifted if shape is not None and is_known(shape)]
         if not known:
             return inputs, outputs
-        along = axis if axis is not None else 0 if len(known[0]) == 1 else 1
+        along = axis
+        if along is None:
+            along = 0 if len(known[0]) == 1 else 1
         if len(known) < len(lifted):  # only the size along the axis is open
             return inputs, [unify(with_dim(known[0], along, None), outputs[0])]
         return inputs, concatenate_shapes({"axis": along}, lifted, outputs)[1]
@@ -124,20 +133,15 @@ def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
         KernelError: the widths do not fit the rank.
     """
     widths = attrs["pad_width"]
-    if len(widths) != max(rank, 2 if rank == 1 else 0) or any(
-        len(pair) < (1 if rank == 1 else 2) for pair in widths
-    ):
-        expected = (
-            "a tuple before and one after the only axis"
-            if rank == 1
-            else f"a pair for each of {format_count(rank, 'axis')}"
-        )
+    if rank == 1:
+        count, length, expected = 2, 1, "a tuple before and one after the only axis"
+    else:
+        count, length, expected = rank, 2, f"a pair for each of {format_count(rank, 'axis')}"
+    if len(widths) != count or any(len(numbers) < length for numbers in widths):
         raise KernelError(f"pad_width {widths}, expected {expected}")
-    return (
-        ((widths[0][0], widths[1][0]),)
-        if rank == 1
-        else tuple((pair[0], pair[1]) for pair in widths)
-    )
+    if rank == 1:
+        return ((widths[0][0], widths[1][0]),)
+    return tuple((pair[0], pair[1]) for pair in widths)
 
 
 def find_kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[slice, ...]:
@@ -150,10 +154,10 @@ def find_kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> t
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
     """Pad all axes by ``mode``; negative widths first take elements away."""
     mode = attrs["mode"]
-    options: dict[str, Any] = (
-        {"constant_values": attrs["constant_value"]} if mode == "constant" else {}
-    )
-    if mode in ("reflect", "symmetric"):
+    options: dict[str, Any] = {}
+    if mode == "constant":
+        options["constant_values"] = attrs["constant_value"]
+    elif mode in ("reflect", "symmetric"):
         options["reflect_type"] = attrs["reflect_type"]
     widths = pad_widths(attrs, x.ndim)
     whole = mode in ("constant", "edge") or min(map(min, widths), default=0) >= 0
@@ -220,26 +224,37 @@ def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Arr
 
 
 def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    (shape, values, *_), axis = (*inputs, None), attrs["axis"]
-    if shape is None or (len(inputs) > 2 and inputs[2] is None):
+    shape, axis = inputs[0], attrs["axis"]
+    # A number in place of the values (val) leaves a single input.
+    values = inputs[1] if len(inputs) > 1 else None
+    places = inputs[2] if len(inputs) > 2 else ()
+    if shape is None or places is None:
         return inputs, outputs
     if axis is None:  # into the flat array
         shape, axis = (count_elements(shape),), 0
     at = normalize_axis(axis, len(shape))
     size = shape[at]
-    by_slice = attrs["int_ind"] is None and len(inputs) == 2 and size is not None
-    count: Dim = _count(attrs, size or 0) if by_slice else 1
-    if count == 1:  # at one position all values go in; at several, one each
-        if values is None:
-            return inputs, outputs
-        count = 1 if len(values) < len(shape) else values[0]
-        along = ((1,) * (len(shape) - len(values)) + values)[at]
-        if by_slice:
-            count = along
-        elif len(inputs) > 2 and inputs[2]:
-            count = along if inputs[2] == (1,) else inputs[2][0]
-    more = None if size is None or count is None else size + count
-    return inputs, [unify((*shape[:at], more, *shape[at + 1 :]), outputs[0])]
+    if attrs["int_ind"] is None and len(inputs) == 2 and size is not None:
+        selected = _count(attrs, size)
+        if selected != 1:
+            return inputs, [unify(with_dim(shape, at, size + selected), outputs[0])]
+        places = (1,)
+    if values is None:
+        return inputs, outputs
+    count = _count_inserted(values, places, len(shape), at)
+    return inputs, [unify(with_dim(shape, at, sum_if_known([size, count])), outputs[0])]
+
+
+def _count_inserted(values: Dims, places: Dims, rank: int, axis: int) -> Dim:
+    """Return the number of entries inserted: at one place all ``values``, at several one each.
+
+    ``places`` is the shape of the positions, ``()`` for a number. At a number, numpy moves the
+    first axis of the values to ``axis``.
+    """
+    if places and places != (1,):
+        return places[0]
+    sizes = (1,) * (rank - len(values)) + values
+    return sizes[axis] if places else sizes[0]
 
 
 def _insert_scalar_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -263,12 +278,12 @@ def _delete_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     shape, axis = inputs[0], attrs["axis"]
     if shape is None or len(inputs) > 1:
         return inputs, outputs
-    at = 0 if axis is None else normalize_axis(axis, len(shape))
-    size: Dim = count_elements(shape) if axis is None else shape[at]
+    if axis is None:  # from the flat array
+        shape, axis = (count_elements(shape),), 0
+    at = normalize_axis(axis, len(shape))
+    size = shape[at]
     left = None if size is None else size - _count(attrs, size)
-    return inputs, [
-        unify((left,) if axis is None else (*shape[:at], left, *shape[at + 1 :]), outputs[0])
-    ]
+    return inputs, [unify(with_dim(shape, at, left), outputs[0])]
 
 
 def _infer_editing_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

@@ -67,9 +67,10 @@ def _translate_concat(lift: Lift, axis: int | None) -> Translate:
     def translate(t: Translation) -> str:
         shapes = [tuple(size or 0 for size in lift(x.shape) or ()) for x in t.inputs]
         lifted = [t.reshape(x, shape) for x, shape in zip(t.inputs, shapes, strict=True)]
-        return t.emit(
-            "Concat", *lifted, axis=axis if axis is not None else 0 if len(shapes[0]) == 1 else 1
-        )
+        along = axis
+        if along is None:
+            along = 0 if len(shapes[0]) == 1 else 1
+        return t.emit("Concat", *lifted, axis=along)
 
     return translate
 

@@ -10,6 +10,8 @@ Gradients are backward passes through the subgraph runs, the last one first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -64,12 +66,9 @@ def _with_length(shape: Shape, length: Dim) -> Shape:
 def foreach_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Infer one dtype per state."""
     _places(attrs, len(inputs))
-    pairs = enumerate(
-        range(len(attrs["in_data_locs"]), len(attrs["in_data_locs"]) + len(attrs["in_state_locs"]))
-    )
-    return _state_dtypes(
-        [(place, attrs["num_out_data"] + i) for i, place in pairs], inputs, outputs
-    )
+    data, count = len(attrs["in_data_locs"]), attrs["num_out_data"]
+    pairs = [(data + i, count + i) for i in range(len(attrs["in_state_locs"]))]
+    return _state_dtypes(pairs, inputs, outputs)
 
 
 def _variables(attrs: Attrs, inputs: Sequence[Any]) -> list[tuple[int, int]]:
@@ -116,13 +115,10 @@ def foreach_body_shapes(
 ) -> tuple[Shapes, Shapes]:
     """Infer as :func:`foreach_shapes`, and through the body."""
     operands, results = map(list, foreach_shapes(attrs, inputs, outputs))
-    places, data, count = (
-        _places(attrs, len(inputs)),
-        len(attrs["in_data_locs"]),
-        attrs["num_out_data"],
-    )
+    places = _places(attrs, len(inputs))
+    data, count = len(attrs["in_data_locs"]), attrs["num_out_data"]
     steps = [_infer_step_shape(x) for x in operands[:data]]
-    heads = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
+    heads = _infer_head_shapes(results, count)
     variables, heads = map(
         list, _infer_body(bodies.shapes, 0, places, [*steps, *operands[data:]], heads)
     )
@@ -142,7 +138,15 @@ def foreach_body_shapes(
 
 def _infer_step_shape(shape: Shape) -> Shape:
     """A single axis remains, with size 1."""
-    return None if not shape else shape[1:] if len(shape) > 1 else (1,)
+    if not shape:
+        return None
+    return shape[1:] if len(shape) > 1 else (1,)
+
+
+def _infer_head_shapes(results: Shapes, count: int) -> list[Shape]:
+    """Return the shapes of a body's heads; the first ``count`` outputs are stacked heads."""
+    stacked = [None if shape is None else shape[1:] for shape in results[:count]]
+    return [*stacked, *results[count:]]
 
 
 def foreach_body_types(
@@ -182,15 +186,21 @@ def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
         KernelError: the attributes do not map the inputs to distinct variables.
     """
     places = foreach_places(attrs)
+    _check_number(places, count)
     if sorted(places) != list(range(count)):
         raise KernelError(
-            f"in_data_locs, in_state_locs and remain_locs map "
-            f"{format_count(len(places), 'input')}, but there are {count}"
-            if len(places) != count
-            else "in_data_locs, in_state_locs and remain_locs do not name "
+            "in_data_locs, in_state_locs and remain_locs do not name "
             f"each of the {format_count(count, 'variable')} once"
         )
     return places
+
+
+def _check_number(places: Sequence[int], count: int) -> None:
+    require(
+        len(places) == count,
+        f"in_data_locs, in_state_locs and remain_locs map "
+        f"{format_count(len(places), 'input')}, but there are {count}",
+    )
 
 
 def _infer_body(
@@ -228,17 +238,11 @@ def while_body_shapes(
     """Infer as :func:`while_shapes`, and through condition and body."""
     operands, results = map(list, while_shapes(attrs, inputs, outputs))
     count = attrs["num_out_data"]
-    variables, _ = bodies.shapes(
-        0, [operands[i] for i in _inputs(attrs, "cond_input_locs", operands)], []
-    )
+    variables, _ = bodies.shapes(0, _select_inputs(attrs, "cond_input_locs", operands), [])
     _unify_variables(operands, attrs["cond_input_locs"], variables)
-    heads: list[Shape] = [
-        *(None if x is None else x[1:] for x in results[:count]),
-        *results[count:],
-    ]
-    variables, step_heads = bodies.shapes(
-        1, [operands[i] for i in _inputs(attrs, "func_input_locs", operands)], heads
-    )
+    heads = _infer_head_shapes(results, count)
+    arguments = _select_inputs(attrs, "func_input_locs", operands)
+    variables, step_heads = bodies.shapes(1, arguments, heads)
     _unify_variables(operands, attrs["func_input_locs"], variables)
     _split_heads(step_heads, count, len(attrs["func_var_locs"]))
     _unify_heads(results, step_heads, count, attrs["max_iterations"])
@@ -251,14 +255,13 @@ def while_body_types(
     """Infer as :func:`while_types`, and through condition and body."""
     operands, results = map(list, while_types(attrs, inputs, outputs))
     for number, key, heads in ((0, "cond_input_locs", []), (1, "func_input_locs", results)):
-        variables, step_heads = bodies.types(
-            number, [operands[i] for i in _inputs(attrs, key, operands)], heads
-        )
+        arguments = _select_inputs(attrs, key, operands)
+        variables, step_heads = bodies.types(number, arguments, heads)
         for i, dtype in zip(attrs[key], variables, strict=True):
             operands[i] = operands[i] or dtype
         if number:
             _check_states(bodies, 1, variables, attrs["func_var_locs"], attrs["num_out_data"])
-        results = _fill_dtypes(results, step_heads) if number else results
+            results = _fill_dtypes(results, step_heads)
     return while_types(attrs, operands, results)
 
 
@@ -268,7 +271,7 @@ def _infer_cond(
     """Infer through condition and branches, whose heads are the outputs."""
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
-        arguments = [operands[i] for i in _inputs(attrs, key, operands)]
+        arguments = _select_inputs(attrs, key, operands)
         # The condition's head is not an output.
         variables, heads = infer(number, arguments, results if number else [])
         for place, value in zip(attrs[key], variables, strict=True):
@@ -287,13 +290,17 @@ def _inputs(attrs: Attrs, key: str, operands: Sequence[Any]) -> Sequence[int]:
     return places
 
 
+def _select_inputs(attrs: Attrs, key: str, operands: Sequence[Any]) -> list[Any]:
+    return [operands[place] for place in _inputs(attrs, key, operands)]
+
+
 def _unify_variables(operands: list[Shape], places: Sequence[int], variables: Shapes) -> None:
     for place, shape in zip(places, variables, strict=True):
         operands[place] = unify(operands[place], shape)
 
 
 def _fill_dtypes(results: Types, heads: Types) -> list[str | None]:
-    return [x or (heads[i] if i < len(heads) else None) for i, x in enumerate(results)]
+    return [known or head for known, head in zip_longest(results, heads[: len(results)])]
 
 
 def _run(context: Context, number: int, arrays: Sequence[Array | None]) -> list[Array]:
@@ -318,11 +325,7 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     Return the first ``num_out_data`` heads, stacked, then the last states.
     """
     places = foreach_places(attrs)
-    if len(places) != len(inputs):
-        raise KernelError(
-            f"in_data_locs, in_state_locs and remain_locs map "
-            f"{format_count(len(places), 'input')}, but there are {len(inputs)}"
-        )
+    _check_number(places, len(inputs))
     data, states = len(attrs["in_data_locs"]), len(attrs["in_state_locs"])
     lengths = {x.shape[0] for x in inputs[:data]}
     require(len(lengths) == 1, "the data inputs must have the same size along axis 0")
@@ -407,33 +410,27 @@ CostOf = Callable[[int, Shapes], "int | None"]
 def _foreach_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
     data, places = len(attrs["in_data_locs"]), foreach_places(attrs)
     length = inputs[0][0] if inputs and inputs[0] else None
-    step = [x if i >= data or not x else x[1:] or (1,) for i, x in enumerate(inputs)]
-    body = cost_of(
-        0, [shape for _, shape in sorted(zip(places, step, strict=True), key=lambda pair: pair[0])]
-    )
+    steps = [x[1:] or (1,) if x else x for x in inputs[:data]]
+    pairs = zip(places, [*steps, *inputs[data:]], strict=True)
+    body = cost_of(0, [shape for _, shape in sorted(pairs, key=itemgetter(0))])
     return None if length is None or body is None else length * body
 
 
 def _while_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
-    costs = [
-        cost_of(i, [inputs[p] for p in attrs[key]])
-        for i, key in enumerate(("cond_input_locs", "func_input_locs"))
-    ]
-    return (
-        None
-        if None in costs
-        else int(attrs["max_iterations"]) * sum(cost for cost in costs if cost is not None)
-    )
+    condition = cost_of(0, [inputs[place] for place in attrs["cond_input_locs"]])
+    body = cost_of(1, [inputs[place] for place in attrs["func_input_locs"]])
+    if condition is None or body is None:
+        return None
+    return int(attrs["max_iterations"]) * (condition + body)
 
 
 def _cond_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
-    keys = ("cond_input_locs", "then_input_locs", "else_input_locs")
-    condition, then, other = (
-        cost_of(i, [inputs[p] for p in attrs[key]]) for i, key in enumerate(keys)
-    )
-    return (
-        None if condition is None or then is None or other is None else condition + max(then, other)
-    )
+    condition = cost_of(0, [inputs[place] for place in attrs["cond_input_locs"]])
+    then = cost_of(1, [inputs[place] for place in attrs["then_input_locs"]])
+    other = cost_of(2, [inputs[place] for place in attrs["else_input_locs"]])
+    if condition is None or then is None or other is None:
+        return None
+    return condition + max(then, other)
 
 
 KERNELS = (
@@ -472,9 +469,9 @@ KERNELS = (
 
 
 def _add(a: Array | None, b: Array | None) -> Array | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return np.asarray(a + b)
+    if a is None:
+        return b
+    return a if b is None else np.asarray(a + b)
 
 
 def _slice_step(dys: Sequence[Array | None], step: int) -> list[Array | None]:
@@ -484,12 +481,8 @@ def _slice_step(dys: Sequence[Array | None], step: int) -> list[Array | None]:
 def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     """Return gradients of data per step, of states passed back, and sums of the rest."""
     attrs = entry.attrs
-    places = foreach_places(attrs)
-    data, states, count = (
-        len(attrs["in_data_locs"]),
-        len(attrs["in_state_locs"]),
-        attrs["num_out_data"],
-    )
+    places, count = foreach_places(attrs), attrs["num_out_data"]
+    data, states = len(attrs["in_data_locs"]), len(attrs["in_state_locs"])
     totals: list[Array | None] = [np.zeros_like(x) for x in entry.inputs[:data]]
     totals += [None] * (len(entry.inputs) - data)
     current = [*dys[count:], *[None] * states][:states]

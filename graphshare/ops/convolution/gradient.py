@@ -37,12 +37,13 @@ def layer_gradients(
         x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
     gradients: list[Array | None] = []
     for function, requested in ((of_data, entry.requested[0]), (of_weight, entry.requested[1])):
-        gradient = function(x, weight, dy) if requested else None
-        if gradient is not None:
-            gradient = np.ascontiguousarray(
-                np.moveaxis(gradient, 1, -1) if last else gradient, dtype=dtype
-            )
-        gradients.append(gradient)
+        if not requested:
+            gradients.append(None)
+            continue
+        gradient = function(x, weight, dy)
+        if last:
+            gradient = np.moveaxis(gradient, 1, -1)
+        gradients.append(np.ascontiguousarray(gradient, dtype=dtype))
     if len(entry.inputs) > 2:
         gradients.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(dtype, copy=False))
     return gradients
@@ -73,7 +74,8 @@ def data_gradient(
         return _scatter_taps(dy, weight, shape, window)
     # Padding wider than the window would become negative, which convolution rejects.
     pad = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
-    if max(window.stride) == 1 and min(pad) >= 0 and (depthwise or share > 1 or groups == 1):
+    fits_convolution = max(window.stride) == 1 and min(pad) >= 0
+    if fits_convolution and (depthwise or share > 1 or groups == 1):
         split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
         flipped = np.flip(
             split.reshape(groups * share, filters // groups, *weight.shape[2:]),

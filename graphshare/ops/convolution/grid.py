@@ -67,13 +67,9 @@ def split_phases(
     channels, *size = image.shape
     span = grid.rows * grid.pitch
     margin = grid.window.extent[2]
+    is_whole = not any(pad) and max(stride) == 1
     # Taps that stay in their row need no margin, so the image itself serves.
-    if (
-        not any(pad)
-        and max(stride) == 1
-        and grid.window.extent[2] == 1
-        and image.flags.c_contiguous
-    ):
+    if is_whole and margin == 1 and image.flags.c_contiguous:
         return {(0, 0, 0): image.reshape(channels, size[0], -1)}
     phases = {}
     for phase in {phase for phase, _, _ in grid.taps}:

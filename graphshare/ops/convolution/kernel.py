@@ -114,10 +114,10 @@ def _in_layout(
 ) -> tuple[Shapes, Shapes]:
     """A bias has one number per filter."""
     last, filters = is_channels_last(attrs["layout"]), attrs["num_filter"]
-    lengths = [
-        (unify_dims(dims_of_rank(x, 1, what)[0], filters, "length of bias against num_filter"),)
-        for x in biases[:1]
-    ]
+    lengths: list[Dims] = []
+    for bias in biases[:1]:
+        (length,) = dims_of_rank(bias, 1, what)
+        lengths.append((unify_dims(length, filters, "length of bias against num_filter"),))
     output = (
         out[0],
         unify_dims(out[1], filters, "channels of the output against num_filter"),
@@ -148,17 +148,15 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     positions: list[Dim] = []
     for i, (n, o) in enumerate(zip(data[2:], out[2:], strict=True)):
         surplus = window.extent[i] + extra[i] - 2 * window.pad[i]
-        # A target_shape fits several sizes of the data.
-        if n is None and o is not None and not has_target and (o - surplus) % window.stride[i] == 0:
-            n = (o - surplus) // window.stride[i] + 1
+        stride = window.stride[i]
+        expected: Dim = None
+        if has_target:  # it fits several sizes of the data
+            expected = attrs["target_shape"][i]
+        elif n is not None:
+            expected = (n - 1) * stride + surplus
+        elif o is not None and (o - surplus) % stride == 0:
+            n, expected = (o - surplus) // stride + 1, o
         size.append(n)
-        expected = (
-            attrs["target_shape"][i]
-            if has_target
-            else None
-            if n is None
-            else (n - 1) * window.stride[i] + surplus
-        )
         positions.append(unify_dims(o, expected, "spatial axis of the output"))
     batch = unify_dims(data[0], out[0], "samples of data and output")
     result = (batch, out[1], *positions)
@@ -172,12 +170,9 @@ def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
     """
     groups, last = attrs["num_group"], is_channels_last(attrs["layout"])
     channels_first = np.moveaxis(weight, -1, 1) if last else weight
-    if (
-        weight.ndim < 2
-        or groups < 1
-        or weight.shape[0] % groups
-        or channels_first.shape[1] * groups != len(factor)
-    ):
+    if weight.ndim < 2 or groups < 1:
+        raise KernelError(misfit(weight, factor))
+    if weight.shape[0] % groups or channels_first.shape[1] * groups != len(factor):
         raise KernelError(misfit(weight, factor))
     parts = channels_first.reshape(groups, -1, *channels_first.shape[1:])
     tail = (1,) * (weight.ndim - 2)
@@ -216,10 +211,10 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     first = unify_dims(weight[0], filters, "axis 0 of weight against num_filter")
     size: list[Dim] = []
     positions: list[Dim] = []
-    for n, o, e, s, p in zip(
-        data[2:], out[2:], window.extent, window.stride, window.pad, strict=True
-    ):
-        n = input_size(o, e, s, p) if n is None else n
+    rows = zip(data[2:], out[2:], window.extent, window.stride, window.pad, strict=True)
+    for n, o, e, s, p in rows:
+        if n is None:
+            n = input_size(o, e, s, p)
         size.append(n)
         positions.append(unify_dims(o, output_size(n, e, s, p), "spatial axis of the output"))
     result = (batch, out[1], *positions)

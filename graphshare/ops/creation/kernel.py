@@ -87,11 +87,12 @@ def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel
 
 def attribute_shape(attrs: Attrs) -> Shape:
     """Return ``shape``, with None for unknown sizes."""
+    shape = attrs["shape"]
+    if shape is None:
+        return None
     if attrs.get(NP_SHAPE):
-        return (
-            None if attrs["shape"] is None else tuple(d if d >= 0 else None for d in attrs["shape"])
-        )
-    return tuple(d if d > 0 else None for d in attrs["shape"]) if attrs["shape"] else None
+        return tuple(size if size >= 0 else None for size in shape)
+    return tuple(size if size > 0 else None for size in shape) or None
 
 
 # This operator takes a dtype's number, others its name.

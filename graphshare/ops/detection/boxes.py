@@ -208,18 +208,13 @@ def find_neighbours(
     """
     count, kind = len(left), np.finfo(left.dtype)
     positive = areas[areas > 0]
-    # Near denormals rounding errors are not relative; a negative limit needs no overlap.
-    if (
-        limit < 0
-        or not np.isfinite(widths).all()
-        or (positive.size and positive.min() < kind.tiny / kind.eps)
-    ):
+    # Near denormals rounding errors are not relative.
+    is_near_denormals = positive.size > 0 and positive.min() < kind.tiny / kind.eps
+    # A negative limit needs no overlap.
+    if limit < 0 or is_near_denormals or not np.isfinite(widths).all():
         return [0] * count, [count] * count
-    edges, spans, largest = (
-        left.astype(np.float64),
-        np.maximum(widths, 0).astype(np.float64),
-        float(widths.max(initial=0)),
-    )
+    edges, spans = left.astype(np.float64), np.maximum(widths, 0).astype(np.float64)
+    largest = float(widths.max(initial=0))
     share = min(1.0, limit * (1 - _SLACK * float(kind.eps)))
     error = _SLACK * float(kind.eps) * (np.abs(edges) + spans + largest + 1)
     before = np.minimum(largest, spans * ((1 - share) / share)) if share > 0 else largest
@@ -297,12 +292,8 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     if shape is not None:
         width = shape[-1] if len(shape) >= 2 else 0
         first, score, number = attrs["coord_start"], attrs["score_index"], attrs["id_index"]
-        if (
-            min(first, score) < 0
-            or first <= score <= first + 3
-            or first <= number <= first + 3
-            or score == number
-        ):
+        corner = range(first, first + 4)
+        if min(first, score) < 0 or score in corner or number in corner or score == number:
             raise KernelError(
                 f"coord_start {first}, score_index {score} and id_index {number} must name different numbers of a row"
             )

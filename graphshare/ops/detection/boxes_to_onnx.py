@@ -230,15 +230,12 @@ def emit_corners(t: Translation, boxes: str, form: str, dtype: str) -> str:
 def translate_box_decode(t: Translation) -> str:
     """Emit corners of boxes at offsets from anchors."""
     x, anchors = term(t), term(t, 1)
-    is_corner = t.attrs["format"] == "corner"
-    centers = (
-        to_centers(TERMS, anchors)
-        if is_corner
-        else tuple(TERMS.columns(anchors, i, i + 2) for i in (0, 2))
-    )
-    return str(
-        decode_offsets(TERMS, centers, x, read_scales(t.attrs, x.dtype), t.attrs["clip"]).name
-    )
+    if t.attrs["format"] == "corner":
+        centers = to_centers(TERMS, anchors)
+    else:
+        centers = (TERMS.columns(anchors, 0, 2), TERMS.columns(anchors, 2, 4))
+    scales = read_scales(t.attrs, x.dtype)
+    return str(decode_offsets(TERMS, centers, x, scales, t.attrs["clip"]).name)
 
 
 def translate_box_encode(t: Translation) -> list[str]:

@@ -134,13 +134,10 @@ def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> s
     if is_open:  # other sizes may have fewer rows; Slice takes what exists
         top = t.attrs["nms_topk"]
         falling = t.slice(falling, [1], [0], [top])
-    return (
-        falling
-        if top == count and not is_open
-        else t.emit(
-            "Concat", falling, t.slice(order, [1], [top], [FAR if is_open else count]), axis=1
-        )
-    )
+    if top == count and not is_open:
+        return falling
+    rest = t.slice(order, [1], [top], [FAR if is_open else count])
+    return t.emit("Concat", falling, rest, axis=1)
 
 
 def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> str:

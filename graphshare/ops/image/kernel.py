@@ -131,10 +131,11 @@ def _crop_shape(attrs: Attrs, shape: Dims) -> Shape:
         (shape[-3], attrs["y"], attrs["height"]),
         (shape[-2], attrs["x"], attrs["width"]),
     ):
-        if start < 0 or length < 1 or (size is not None and start + length > size):
-            raise KernelError(
-                f"a part of size {length} from {start} is not inside an axis of size {size}"
-            )
+        fits_axis = size is None or start + length <= size
+        require(
+            start >= 0 and length >= 1 and fits_axis,
+            f"a part of size {length} from {start} is not inside an axis of size {size}",
+        )
     return (*shape[:-3], attrs["height"], attrs["width"], shape[-1])
 
 

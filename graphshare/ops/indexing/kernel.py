@@ -23,11 +23,12 @@ from graphshare.ops.kernel import (
     Shapes,
     Types,
 )
-from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.limits import Limits, lie_within, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import (
     dims_of_rank,
     dtype_from_attribute,
     dtype_rule,
+    exceeds,
     first_dtype,
     normalize_axis,
     output_rule,
@@ -144,7 +145,7 @@ def gather_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Ar
     places = convert(indices, np.int64)
     for row, size in zip(places, data.shape, strict=False):
         # As in MXNet, negative coordinates count from the end.
-        if row.size and not (row.min() >= -size and row.max() < size):
+        if not lie_within(row, -size, size - 1):
             raise KernelError(
                 f"index {row.max() if row.max() >= size else row.min()} is out of range for size {size}"
             )
@@ -274,11 +275,9 @@ def _infer_unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
 
 def index_array(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return each element's index along ``axes`` (default: all) on a new last axis."""
-    axes = (
-        range(x.ndim)
-        if attrs["axes"] is None
-        else [normalize_axis(axis, x.ndim) for axis in attrs["axes"]]
-    )
+    axes = list(range(x.ndim))
+    if attrs["axes"] is not None:
+        axes = [normalize_axis(axis, x.ndim) for axis in attrs["axes"]]
     require(axes, "axes is empty")
     grid = np.indices(x.shape, dtype=np.int64, sparse=True)
     return np.stack([np.broadcast_to(grid[axis], x.shape) for axis in axes], axis=-1)
@@ -291,7 +290,7 @@ def _index_array_shape(attrs: Attrs, x: Dims) -> Dims:
 def index_copy(context: Context, attrs: Attrs, old: Array, index: Array, new: Array) -> Array:
     """Replace the rows of ``old`` at ``index`` by ``new``."""
     places = index.astype(np.intp)
-    if places.size and not (places.min() >= 0 and places.max() < len(old)):
+    if not lie_within(places, 0, len(old) - 1):
         raise KernelError(
             f"indices are from {places.min()} to {places.max()}, expected 0 to {len(old) - 1}"
         )
@@ -306,9 +305,10 @@ def _infer_index_copy_shapes(
     (old,), _ = same_shapes(attrs, inputs[:1], outputs)
     (count,) = dims_of_rank(inputs[1], 1)
     new = inputs[2] if old is None else unify(inputs[2], (count, *old[1:]))
-    if old and new and old[0] is not None and new[0] is not None and new[0] > old[0]:
-        raise KernelError(f"{new[0]} new rows are more than the {old[0]} that there are")
-    return [old, (new[0],) if new else (count,), new], [old]
+    rows, room = new[0] if new else count, old[0] if old else None
+    if new and exceeds(rows, room):
+        raise KernelError(f"{rows} new rows are more than the {room} that there are")
+    return [old, (rows,), new], [old]
 
 
 def _infer_index_copy_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

@@ -81,12 +81,12 @@ def _take(use: Use) -> Outcome:
     data, indices, axis = use.input(0), use.input(1), use.value("axis")
     # Indices with samples select from constants; their axes replace ``axis``.
     if data is None and indices is not None:
-        return (
-            At(indices.axis + axis)
-            if axis >= 0
-            else "takes along an axis whose position is not known"
-        )
-    if data is None or data.is_axis(axis) or indices is not None or data.count_before((axis,)):
+        if axis < 0:
+            return "takes along an axis whose position is not known"
+        return At(indices.axis + axis)
+    if data is None or indices is not None:
+        return "selects elements along the batch axis"
+    if data.is_axis(axis) or data.count_before((axis,)):
         return "selects elements along the batch axis"
     return At(data.axis)
 

@@ -62,11 +62,9 @@ def slogdet(
 ) -> Array | None:
     """Return the transposed inverse times the logarithm's gradient; the sign has none."""
     (a,) = entry.inputs
-    return (
-        None
-        if dlog is None
-        else np.asarray(_per_matrix(dlog, a) * _transpose(_inverse_or_zeros(a)))
-    )
+    if dlog is None:
+        return None
+    return np.asarray(_per_matrix(dlog, a) * _transpose(_inverse_or_zeros(a)))
 
 
 def inverse(entry: TapeEntry, dy: Array) -> Array:
@@ -245,13 +243,13 @@ def einsum(entry: TapeEntry, dy: Array) -> Gradients:
     arrays = [to_compute_dtype(x) for x in entry.inputs]
     terms, result = _terms(entry.attrs["subscripts"], arrays)
     gradients: list[Array | None] = []
+    pairs = list(zip(terms, arrays, strict=True))
     for i, (term, x) in enumerate(zip(terms, entry.inputs, strict=True)):
-        others = [(t, a) for j, (t, a) in enumerate(zip(terms, arrays, strict=True)) if j != i]
-        gradients.append(
-            _operand_gradient(to_compute_dtype(dy), result, others, term, x)
-            if entry.requested[i]
-            else None
-        )
+        if not entry.requested[i]:
+            gradients.append(None)
+            continue
+        others = [*pairs[:i], *pairs[i + 1 :]]
+        gradients.append(_operand_gradient(to_compute_dtype(dy), result, others, term, x))
     return gradients
 
 

@@ -20,7 +20,7 @@ from graphshare.ops.kernel import (
     Shapes,
 )
 from graphshare.ops.limits import LAPACK, Limits, require, with_limits
-from graphshare.ops.unification import output_rule, same_dtypes, same_shapes, unify
+from graphshare.ops.unification import exceeds, output_rule, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count, format_shape
 
@@ -183,7 +183,8 @@ def triangle_cells(attrs: Attrs, size: int) -> tuple[Array, Array]:
     offset = attrs["offset"]
     rows, columns = np.tril_indices(size, -abs(offset))
     # Beside the main diagonal the offset's sign chooses the triangle, not ``lower``.
-    return (rows, columns) if (attrs["lower"] if offset == 0 else offset < 0) else (columns, rows)
+    is_lower = attrs["lower"] if offset == 0 else offset < 0
+    return (rows, columns) if is_lower else (columns, rows)
 
 
 def extracttrian(context: Context, attrs: Attrs, a: Array) -> Array:
@@ -249,23 +250,22 @@ def _infer_triangular_shapes(
 ) -> tuple[Shapes, Shapes]:
     a, b = inputs
     b = unify(b, outputs[0])
-    if b is not None and len(b) < 2:
-        raise KernelError(
-            f"{format_shape(b)} has {format_count(len(b), 'axis')}, expected matrices"
-        )
-    if b is not None:
-        side = b[-1] if attrs["rightside"] else b[-2]
-        a = unify(a, (*b[:-2], side, side))
-    return [a, b], [b]
+    if b is None:
+        return [a, b], [b]
+    require(len(b) >= 2, f"{format_shape(b)} has {format_count(len(b), 'axis')}, expected matrices")
+    side = b[-1] if attrs["rightside"] else b[-2]
+    return [unify(a, (*b[:-2], side, side)), b], [b]
 
 
 def _infer_gelqf_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape = unify(inputs[0], outputs[0])
     if shape is None:
         return inputs, outputs
-    if len(shape) < 2 or (None not in shape[-2:] and (shape[-2] or 0) > (shape[-1] or 0)):
-        raise KernelError("the matrix has more rows than columns")
-    return [shape], [shape, (*shape[:-2], shape[-2], shape[-2])]
+    problem = "the matrix has more rows than columns"
+    require(len(shape) >= 2, problem)
+    rows, columns = shape[-2:]
+    require(not exceeds(rows, columns), problem)
+    return [shape], [shape, (*shape[:-2], rows, rows)]
 
 
 def _infer_syevd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -29,7 +29,9 @@ from graphshare.ops.linear_algebra.kernel import (
 )
 from graphshare.ops.unification import (
     broadcast_shapes,
+    contradict,
     count_elements,
+    exceeds,
     is_known,
     normalize_axis,
     output_rule,
@@ -76,18 +78,15 @@ def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     a, b = inputs
     if a is not None and b is not None and multiplies_by_scalar(attrs, len(a), len(b)):
         return inputs, [unify((*a, *b), outputs[0])]
-    if a is not None and "axes" in attrs:
-        require(
-            attrs["axes"] <= len(a),
-            f"axes is {attrs['axes']}, of an array with {format_count(len(a), 'axis')}",
-        )
+    if a is not None and attrs.get("axes", 0) > len(a):
+        rank = format_count(len(a), "axis")
+        raise KernelError(f"axes is {attrs['axes']}, of an array with {rank}")
     if a is None or b is None:
         return inputs, outputs
     left, right = find_summed_axes(attrs, len(a), len(b))
     require(len(left) == len(right), f"axes {tuple(left)} and {tuple(right)} differ in number")
-    first, second = (
-        [normalize_axis(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right))
-    )
+    first = [normalize_axis(axis, len(a)) for axis in left]
+    second = [normalize_axis(axis, len(b)) for axis in right]
     if len(set(first)) < len(first) or len(set(second)) < len(second):
         raise KernelError(f"axes {tuple(left)} and {tuple(right)} name an axis twice")
     for i, j in zip(first, second, strict=True):
@@ -98,10 +97,12 @@ def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 def _matmul_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     if not a or not b:
         raise KernelError("matmul does not take arrays without axes")
-    left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
-    unify_dims(left[-1], right[-2], "columns of the first against rows of the second")
-    lead = broadcast_shapes(attrs, [left[:-2], right[:-2]], [None])[1][0] or ()
-    return (*lead, *left[-2:-1][: len(a) > 1], *right[-1:][: len(b) > 1])
+    # A side with one axis is a row or a column, whose other axis the result lacks.
+    inner = a[-1], b[-2] if len(b) > 1 else b[0]
+    unify_dims(*inner, "columns of the first against rows of the second")
+    lead = broadcast_shapes(attrs, [a[:-2], b[:-2]], [None])[1][0] or ()
+    columns = b[-1:] if len(b) > 1 else ()
+    return (*lead, *a[-2:-1], *columns)
 
 
 def _tensordot_by_count(attrs: Attrs, a: Array, b: Array) -> Any:
@@ -120,12 +121,13 @@ def _einsum(attrs: Attrs, *arrays: Array) -> Any:
 def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if not all(is_known(shape) for shape in inputs):
         return inputs, outputs
-    terms, _, result = attrs["subscripts"].replace(" ", "").partition("->")
+    left, _, result = attrs["subscripts"].replace(" ", "").partition("->")
+    terms = left.split(",")
     # Without a result, or with an ellipsis, only the run determines the shape.
-    if "." in terms or not result or len(terms.split(",")) != len(inputs):
+    if "." in left or not result or len(terms) != len(inputs):
         return inputs, outputs
     sizes: dict[str, Dim] = {}
-    for term, shape in zip(terms.split(","), inputs, strict=True):
+    for term, shape in zip(terms, inputs, strict=True):
         dims = shape or ()
         if len(term) != len(dims):
             raise KernelError(
@@ -133,10 +135,9 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
                 f"{format_count(len(dims), 'axis')} of {format_shape(shape)}"
             )
         for letter, size in zip(term, dims, strict=True):
-            sizes[letter] = unify_dims(
-                sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}"
-            )
-    if any(letter not in sizes for letter in result):
+            axis = f"axis {letter} of {attrs['subscripts']}"
+            sizes[letter] = unify_dims(sizes.get(letter), size, axis)
+    if not sizes.keys() >= set(result):
         raise KernelError(f"{attrs['subscripts']} names axes that no array has")
     return inputs, [unify(tuple(sizes[letter] for letter in result), outputs[0])]
 
@@ -151,18 +152,18 @@ def _cholesky(attrs: Attrs, a: Array) -> Any:
 
 def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
     with refuse_invalid_call():
-        return (
-            np.linalg.solve(a, b[..., None])[..., 0]
-            if b.ndim == a.ndim - 1
-            else np.linalg.solve(a, b)
-        )
+        if b.ndim == a.ndim - 1:  # one right side for each matrix
+            return np.linalg.solve(a, b[..., None])[..., 0]
+        return np.linalg.solve(a, b)
 
 
 def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
     if str(a.dtype) not in LAPACK:
         raise KernelError(f"{a.dtype} is not supported, expected {' or '.join(LAPACK)}")
-    limit = attrs["rcond"] if rcond is None else rcond
-    if rcond is not None and not _broadcasts_to(rcond.shape, a.shape[:-2]):
+    limit: Any = rcond
+    if rcond is None:
+        limit = attrs["rcond"]
+    elif not _broadcasts_to(rcond.shape, a.shape[:-2]):
         raise KernelError(
             f"rcond {format_shape(rcond.shape)} does not broadcast to one number for each matrix"
         )
@@ -171,9 +172,10 @@ def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
 
 
 def _broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    return len(shape) <= len(wanted) and all(
-        d in (1, e) for d, e in zip(reversed(shape), reversed(wanted), strict=False)
-    )
+    if len(shape) > len(wanted):
+        return False
+    pairs = zip(reversed(shape), reversed(wanted), strict=False)
+    return all(size in (1, other) for size, other in pairs)
 
 
 def _tensorinv(attrs: Attrs, a: Array) -> Any:
@@ -183,10 +185,9 @@ def _tensorinv(attrs: Attrs, a: Array) -> Any:
 
 
 def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
+    axes = tuple(normalize_axis(axis, a.ndim) for axis in attrs["a_axes"] or ())
     with refuse_invalid_call():
-        return np.linalg.tensorsolve(
-            a, b, tuple(normalize_axis(axis, a.ndim) for axis in attrs["a_axes"] or ()) or None
-        )
+        return np.linalg.tensorsolve(a, b, axes or None)
 
 
 def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
@@ -235,12 +236,13 @@ def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
 
 def _solve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a, b = None if inputs[0] is None else square(inputs[0]), unify(inputs[1], outputs[0])
-    if a is not None and b is not None:
-        if len(b) not in (len(a), len(a) - 1):
-            raise KernelError(
-                f"{format_shape(b)} is neither one right side nor several for each matrix of {format_shape(a)}"
-            )
-        unify(a[:-1], b[: len(a) - 1])
+    if a is None or b is None:
+        return [a, b], [b]
+    require(
+        len(b) in (len(a), len(a) - 1),
+        f"{format_shape(b)} is neither one right side nor several for each matrix of {format_shape(a)}",
+    )
+    unify(a[:-1], b[: len(a) - 1])
     return [a, b], [b]
 
 
@@ -254,9 +256,9 @@ def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     values, vectors = outputs[0], outputs[1] if len(outputs) > 1 else None
-    a = inputs[0]
-    if a is None:
-        a = vectors if vectors is not None or not values else (*values, values[-1])
+    a = inputs[0] if inputs[0] is not None else vectors
+    if a is None and values:
+        a = (*values, values[-1])
     if a is None:
         return inputs, outputs
     a = square(a)
@@ -265,16 +267,20 @@ def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 def _values_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Eigenvalues of integers are float64."""
-    name = inputs[0]
-    return inputs, [name if name is None or name.startswith("float") else "float64"] * len(outputs)
+    dtype = inputs[0]
+    if dtype is not None and not dtype.startswith("float"):
+        dtype = "float64"
+    return inputs, [dtype] * len(outputs)
 
 
 def _svd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a = inputs[0]
     if a is None:
         return inputs, outputs
-    if len(a) < 2 or (None not in a[-2:] and (a[-2] or 0) > (a[-1] or 0)):
-        raise KernelError("expected matrices with at most as many rows as columns")
+    wanted = "expected matrices with at most as many rows as columns"
+    require(len(a) >= 2, wanted)
+    rows, columns = a[-2:]
+    require(not exceeds(rows, columns), wanted)
     results = ((*a[:-2], a[-2], a[-2]), a[:-1], a)
     return inputs, [unify(x, y) for x, y in zip(results, outputs, strict=True)]
 
@@ -294,22 +300,24 @@ def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
     """
     require("float16" not in inputs, "LAPACK does not solve equations in float16")
     known = [dtype for dtype in inputs if dtype is not None]
-    sides = [dtype or (known[0] if known else None) for dtype in inputs]
-    solution = None if not known else "float32" if set(known) == {"float32"} else "float64"
-    return sides, [solution]
+    if not known:
+        return list(inputs), [None]
+    solution = "float32" if set(known) == {"float32"} else "float64"
+    return [dtype or known[0] for dtype in inputs], [solution]
 
 
 def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     last = [normalize_axis(axis, len(a)) for axis in attrs["a_axes"] or ()]
     require(len(set(last)) == len(last), f"a_axes is {attrs['a_axes']}, which names an axis twice")
-    order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
-    rows, columns = count_elements(tuple(order[: len(b)])), count_elements(tuple(order[len(b) :]))
-    if rows is not None and columns is not None and rows != columns:
+    order = (*without_axes(a, last), *(a[axis] for axis in last))
+    left, right = order[: len(b)], order[len(b) :]
+    rows, columns = count_elements(left), count_elements(right)
+    if contradict(rows, columns):
         raise KernelError(
             f"{format_shape(a)} has {rows} equations for {columns} unknowns, expected the same number"
         )
     # With as many axes as the right side, all of one element, numpy considers all axes unknowns.
-    return tuple(order[len(b) :] if len(order) > len(b) else order)
+    return right or left
 
 
 KERNELS = with_limits(

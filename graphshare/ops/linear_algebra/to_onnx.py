@@ -208,11 +208,9 @@ def translate_make(t: Translation) -> str:
 
 
 def _list_cells(t: Translation, size: int) -> tuple[Array, Array]:
-    return (
-        triangle_cells(t.attrs, size)
-        if "lower" in t.attrs
-        else diagonal_cells(t.attrs["offset"], size)
-    )
+    if "lower" in t.attrs:
+        return triangle_cells(t.attrs, size)
+    return diagonal_cells(t.attrs["offset"], size)
 
 
 def _take_cells(t: Translation, a: Value, rows: Array, columns: Array) -> str:

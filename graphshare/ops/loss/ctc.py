@@ -8,7 +8,7 @@ from graphshare.ops.activation.softmax import log_softmax_along
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.limits import FLOATS, Limits, lie_within, with_limits
 from graphshare.ops.unification import dims_of_rank, unify
 from graphshare.text.format import format_count
 
@@ -37,11 +37,7 @@ def read_labels(
     times = _round_half_away(lengths[0]) if attrs["use_data_lengths"] else np.full(samples, steps)
     counts = _round_half_away(lengths[-1]) if attrs["use_label_lengths"] else None
     for named, numbers, size in (("data", times, steps), ("label", counts, label.shape[1])):
-        if (
-            numbers is not None
-            and numbers.size
-            and not (numbers.min() >= 0 and numbers.max() <= size)
-        ):
+        if numbers is not None and not lie_within(numbers, 0, size):
             raise KernelError(
                 f"{named} lengths are {numbers.min()} to {numbers.max()}, expected 0 to {size}"
             )
@@ -49,21 +45,23 @@ def read_labels(
     labels = _round_half_away(label)
     words = []
     for n in range(samples):
+        length = labels.shape[1]
         ends = np.flatnonzero(labels[n] == padding)
-        length = (ends[0] if ends.size else labels.shape[1]) if counts is None else counts[n]
+        if counts is not None:
+            length = counts[n]
+        elif ends.size:
+            length = ends[0]
         word = labels[n, :length]
-        if word.size and not (word.min() >= 0 and word.max() < classes):
+        if not lie_within(word, 0, classes - 1):
             raise KernelError(f"label {n} has classes outside of 0 to {classes - 1}")
         words.append(word)
     return times, words, blank
 
 
 def _round_half_away(x: Array) -> Array:
-    return (
-        x.astype(np.int64)
-        if x.dtype.kind != "f"
-        else convert(np.trunc(x + np.copysign(x.dtype.type(0.5), x)), np.int64)
-    )
+    if x.dtype.kind != "f":
+        return x.astype(np.int64)
+    return convert(np.trunc(x + np.copysign(x.dtype.type(0.5), x)), np.int64)
 
 
 def extend_label(word: Array, blank: int) -> tuple[Array, Array]:

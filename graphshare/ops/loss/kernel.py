@@ -27,7 +27,7 @@ from graphshare.ops.kernel import (
     Types,
     reuse_buffer,
 )
-from graphshare.ops.limits import LAPACK, Limits, require, with_limits
+from graphshare.ops.limits import LAPACK, Limits, lie_within, require, with_limits
 from graphshare.ops.loss.ctc import GRADIENTS as CTC_GRADIENTS
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
 from graphshare.ops.loss.value import shape_classes, view_labels
@@ -220,16 +220,13 @@ def _infer_regression_shapes(
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
         return [data, label], [data]
-    if len(data) == 2 and data[1] == 1 and (label is None or len(label) == 1):
+    is_column = len(data) == 2 and data[1] == 1
+    if is_column and (label is None or len(label) == 1):
         return [data, _unify_label(label, (data[0],))], [data]
-    if (
-        label is not None
-        and is_known(label)
-        and is_known(data)
-        and data[0] == label[0]
-        and count_elements(label) == count_elements(data)
-    ):
-        return [data, label], [data]
+    if label is not None and is_known(label) and is_known(data):
+        has_same_size = count_elements(label) == count_elements(data)
+        if data[0] == label[0] and has_same_size:
+            return [data, label], [data]
     return [data, _unify_label(label, data)], [data]
 
 
@@ -241,7 +238,7 @@ def _infer_svm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 def softmax_cross_entropy(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
     """Sum -log(probability of the label) over samples, with probabilities of at least 1e-8."""
     classes = convert(label, np.int64)
-    if classes.size and not (classes.min() >= 0 and classes.max() < x.shape[1]):
+    if not lie_within(classes, 0, x.shape[1] - 1):
         raise KernelError(
             f"labels are from {classes.min()} to {classes.max()}, expected 0 to {x.shape[1] - 1}"
         )

@@ -23,7 +23,8 @@ def translate_softmax_output(t: Translation) -> str:
         if x.rank < 2:
             t.refuse("its data has no axis 1 for multi_output")
         return t.emit("Softmax", x, axis=1)
-    if t.attrs["preserve_shape"] or x.rank == 2 or (x.dtype == "float32" and x.rank in (1, 4)):
+    is_along_last = x.rank == 2 or (x.dtype == "float32" and x.rank in (1, 4))
+    if t.attrs["preserve_shape"] or is_along_last:
         return t.emit("Softmax", x, axis=-1)
     rows = t.reshape(x, (x.shape[0], prod(x.shape[1:])))
     return t.reshape(t.emit("Softmax", rows, axis=-1), x.shape)

@@ -31,6 +31,7 @@ from graphshare.ops.unification import (
     same_shapes,
     unify,
     with_dim,
+    without_axes,
 )
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_count, format_shape
@@ -55,8 +56,7 @@ def fully_connected_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
     """Infer weight, bias and output from data, and data as far as possible."""
     data, (hidden, width), out = inputs[0], dims_of_rank(inputs[1], 2), outputs[0]
     hidden = unify_dims(hidden, attrs["num_hidden"], "axis 0 of weight against num_hidden")
-    if data is not None and not data:
-        raise KernelError("data has no axes, expected at least one")
+    require(data != (), "data has no axes, expected at least one")
     if data is None and not attrs["flatten"] and out is not None:
         data = (*out[:-1], None)
     if data is not None:
@@ -66,29 +66,20 @@ def fully_connected_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
         out = unify((None, hidden), out)
     shapes: list[Shape] = [data, (hidden, width)]
     if len(inputs) > 2:
-        shapes.append(
-            (
-                unify_dims(
-                    dims_of_rank(inputs[2], 1)[0], hidden, "length of bias against num_hidden"
-                ),
-            )
-        )
+        (length,) = dims_of_rank(inputs[2], 1)
+        shapes.append((unify_dims(length, hidden, "length of bias against num_hidden"),))
     return shapes, [out]
 
 
 def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dims, Dims, Dim]:
     if not flatten:
-        lead = dims_of_rank(out, len(data))[:-1]
+        *lead, hidden = dims_of_rank(out, len(data))
         front = tuple(
             unify_dims(a, b, "leading axes of data and output")
             for a, b in zip(data[:-1], lead, strict=True)
         )
         inner = unify_dims(data[-1], width, "last axis of data against axis 1 of weight")
-        return (
-            (*front, inner),
-            (*front, dims_of_rank(out, len(data))[-1]),
-            unify_dims(width, inner, "axis 1 of weight"),
-        )
+        return (*front, inner), (*front, hidden), unify_dims(width, inner, "axis 1 of weight")
     batch, hidden = dims_of_rank(out, 2)
     batch = unify_dims(data[0], batch, "samples of data and output")
     rest = data[1:]
@@ -136,8 +127,8 @@ def dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
     inner_a, inner_b = _inner_axes(attrs, len(a), len(b))
     inner = unify_dims(a[inner_a], b[inner_b], "the axes that are multiplied with each other")
     a, b = with_dim(a, inner_a, inner), with_dim(b, inner_b, inner)
-    left, right = (*a[:inner_a], *a[inner_a + 1 :]), (*b[:inner_b], *b[inner_b + 1 :])
-    return [a, b], [unify((*left, *right) or (1,), outputs[0])]
+    outer = (*without_axes(a, [inner_a]), *without_axes(b, [inner_b]))
+    return [a, b], [unify(outer or (1,), outputs[0])]
 
 
 def _multiply_matrices(attrs: Attrs, a: Array, b: Array) -> Array:
@@ -169,11 +160,12 @@ def gemm(context: Context, attrs: Attrs, a: Array, b: Array, c: Array) -> Array:
 
 
 def _infer_batch_dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    flat = next((shape for shape in inputs if shape is not None and len(shape) < 3), None)
-    if flat is not None:
-        raise KernelError(
-            f"{format_shape(flat)} has {format_count(len(flat), 'axis')}, expected at least 3: a batch of matrices"
-        )
+    for shape in inputs:
+        if shape is not None and len(shape) < 3:
+            rank = format_count(len(shape), "axis")
+            raise KernelError(
+                f"{format_shape(shape)} has {rank}, expected at least 3: a batch of matrices"
+            )
     return matrix_shapes(attrs, inputs, outputs)
 
 
@@ -196,12 +188,12 @@ def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     if len(inputs) > 2:
         out = unify(out, inputs[2])
     assert out is not None
-    batch = [i for i in range(rank) if i not in (row, rank - 1)]
     sides = [list(a), list(b), list(out)]
-    for i in batch:
-        size = unify_dims(
-            unify_dims(a[i], b[i], "batch axes of both sides"), out[i], "batch axes of the output"
-        )
+    for i in range(rank):
+        if i in (row, rank - 1):
+            continue
+        size = unify_dims(a[i], b[i], "batch axes of both sides")
+        size = unify_dims(size, out[i], "batch axes of the output")
         for side in sides:
             side[i] = size
     sides[0][inner_a] = sides[1][inner_b] = inner
@@ -229,13 +221,14 @@ def khatri_rao(context: Context, attrs: Attrs, *matrices: Array) -> Array:
 
 def khatri_rao_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the product of rows, and columns."""
-    columns, rows = dims_of_rank(outputs[0], 2)[1], []
+    columns = dims_of_rank(outputs[0], 2)[1]
+    rows: list[Dim] = []
     for shape in inputs:
-        rows.append(dims_of_rank(shape, 2)[0])
-        columns = unify_dims(columns, dims_of_rank(shape, 2)[1], "columns")
-    return [(row, columns) for row in rows], [
-        unify((count_elements(tuple(rows)), columns), outputs[0])
-    ]
+        row, width = dims_of_rank(shape, 2)
+        rows.append(row)
+        columns = unify_dims(columns, width, "columns")
+    output = unify((count_elements(tuple(rows)), columns), outputs[0])
+    return [(row, columns) for row in rows], [output]
 
 
 def fully_connected_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
@@ -245,7 +238,9 @@ def fully_connected_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 
 def _dot_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     left = inputs[0]
-    return prod(outputs[0]) * ((left[0] if attrs.get("transpose_a") else left[-1]) if left else 1)
+    if not left:
+        return prod(outputs[0])
+    return prod(outputs[0]) * (left[0] if attrs.get("transpose_a") else left[-1])
 
 
 def _batch_dot_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
@@ -281,16 +276,13 @@ def fully_connected_gradient(entry: TapeEntry, dy: Array) -> tuple[Array | None,
     x, weight = entry.inputs[:2]
     lead = x.shape[:1] if entry.attrs["flatten"] else x.shape[:-1]
     rows = to_compute_dtype(dy).reshape(prod(lead), len(weight))
-    dx = (
-        np.matmul(rows, to_compute_dtype(weight)).reshape(x.shape).astype(x.dtype, copy=False)
-        if entry.requested[0]
-        else None
-    )
-    dw = None
+    dx = dw = None
+    if entry.requested[0]:
+        dx = np.matmul(rows, to_compute_dtype(weight)).reshape(x.shape)
+        dx = dx.astype(x.dtype, copy=False)
     if entry.requested[1]:
-        dw = np.matmul(rows.T, to_compute_dtype(x).reshape(prod(lead), weight.shape[1])).astype(
-            weight.dtype, copy=False
-        )
+        dw = np.matmul(rows.T, to_compute_dtype(x).reshape(prod(lead), weight.shape[1]))
+        dw = dw.astype(weight.dtype, copy=False)
     if len(entry.inputs) == 2:
         return dx, dw
     return dx, dw, rows.sum(axis=0).astype(entry.inputs[2].dtype, copy=False)

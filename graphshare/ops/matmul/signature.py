@@ -41,22 +41,22 @@ OPERATORS = (
 
 
 def _fully_connected(use: Use) -> Outcome:
-    if any(use.input(slot) is not None for slot in range(1, len(use.inputs))):
+    if any(at is not None for at in use.inputs[1:]):
         return "has a weight that depends on the batch"
     if use.value("flatten") is False:
         return use.first
-    return (
-        At(0, 2)
-        if not use.first.axis
-        else f"takes axis 0 for the batch axis, which is axis {use.first.axis}"
-    )
+    if use.first.axis:
+        return f"takes axis 0 for the batch axis, which is axis {use.first.axis}"
+    return At(0, 2)
 
 
 def _dot(use: Use) -> Outcome:
     lhs, rhs = use.input(0), use.input(1)
-    if lhs is not None and not lhs.axis and rhs is None and not use.value("transpose_a"):
-        return At(0)
-    return "sums over the batch axis"
+    if rhs is not None or use.value("transpose_a"):
+        return "sums over the batch axis"
+    if lhs is None or lhs.axis:
+        return "sums over the batch axis"
+    return At(0)
 
 
 RULES: dict[str, Rule] = {

@@ -25,7 +25,14 @@ from graphshare.ops.kernel import (
     result_buffer,
 )
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
-from graphshare.ops.unification import dims_of_rank, normalize_axis, same_dtypes, unify, with_dim
+from graphshare.ops.unification import (
+    contradict,
+    dims_of_rank,
+    normalize_axis,
+    same_dtypes,
+    unify,
+    with_dim,
+)
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_shape
 
@@ -191,7 +198,7 @@ def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
     rest = [*inputs[1:], *outputs[1:]]
     statistics = "float32" if data == "float16" else data
     for dtype in rest:
-        if dtype is not None and statistics is not None and dtype != statistics:
+        if contradict(dtype, statistics):
             raise KernelError(
                 f"gamma, beta and statistics are {dtype}, expected {statistics} for data of {data}"
             )

@@ -78,7 +78,8 @@ def split_activations(
     """Return the activations before and after the sum."""
     activations = [item for item in inner if item[0] in _ACTIVATIONS]
     first = activations[:1] if attrs["with_act"] else []
-    return first, activations[len(first) :] if attrs["with_postsum_act"] else []
+    second = activations[len(first) :] if attrs["with_postsum_act"] else []
+    return first, second
 
 
 def list_applied_activations(
@@ -86,8 +87,9 @@ def list_applied_activations(
 ) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
     """Return the activations applied before and after the sum; without a sum the dtype clips."""
     before, after = split_activations(attrs, inner)
-    is_clip = bool(before) and before[0][0] == "clip"
-    return [] if is_clip and not attrs["with_sum"] else before, after
+    if before and before[0][0] == "clip" and not attrs["with_sum"]:
+        return [], after
+    return before, after
 
 
 def _output_dtype(attrs: Attrs, inner: Inner) -> str:
@@ -236,17 +238,13 @@ def _prepare_layer(
     # oneDNN writes a sum in the added array's dtype; the result's dtype reads these bytes.
     written = dtype if other is None or dtype == "int32" else str(other)
     limits = None
-    # A final ReLU becomes the lower limit.
-    if (
-        scale is not None
-        and all(_is_relu(*item) for item in (*before, *after))
-        and _is_finite(filters, scale, factor)
-    ):
-        is_positive = bool(after or (before and other is None))
-        limits = (
-            np.float32(max(0, ENDS[written][0]) if is_positive else ENDS[written][0]),
-            np.float32(ENDS[written][1]),
-        )
+    has_only_relu = all(_is_relu(*item) for item in (*before, *after))
+    if scale is not None and has_only_relu and _is_finite(filters, scale, factor):
+        least, greatest = ENDS[written]
+        # A final ReLU becomes the lower limit.
+        if after or (before and other is None):
+            least = max(0, least)
+        limits = np.float32(least), np.float32(greatest)
         before, after = ([] if other is None else before), []
     return _Layer(
         filters,
@@ -268,9 +266,9 @@ def _is_relu(operator: str, attrs: Attrs) -> bool:
 
 def _is_finite(filters: Filters, scale: Array, factor: Any) -> bool:
     # Sums fit into int32; an added number has 8 bits.
-    largest = (
-        1 << 31 if filters.bias is None else (1 << 31) + float(np.abs(filters.bias).max(initial=0))
-    )
+    largest = float(1 << 31)
+    if filters.bias is not None:
+        largest += float(np.abs(filters.bias).max(initial=0))
     return largest * float(np.abs(scale).max(initial=0)) + 255 * abs(float(factor or 0)) < _LARGEST
 
 
@@ -321,12 +319,12 @@ def convolution_types(
 ) -> tuple[Types, Types]:
     """Infer float weights and statistics; data, added array and output are integers."""
     count = len(inputs) - _range_inputs(attrs)
-    own = {0: inputs[0], count - 1: inputs[count - 1]} if attrs["with_sum"] else {0: inputs[0]}
-    variables = [None if i in own else x for i, x in enumerate(inputs[:count])]
+    own = {0: inputs[0]}
+    if attrs["with_sum"]:
+        own[count - 1] = inputs[count - 1]
     # In the float subgraph, data and added array count as float32.
-    inferred, _ = bodies.types(
-        0, [("float32" if i in own else x) for i, x in enumerate(variables)], [None]
-    )
+    variables = ["float32" if i in own else x for i, x in enumerate(inputs[:count])]
+    inferred, _ = bodies.types(0, variables, [None])
     known = [own.get(i, x) for i, x in enumerate(inferred)]
     dtype = _output_dtype(attrs, bodies.operators(0))
     return [*known, *["float32"] * (len(inputs) - count)], [
@@ -338,8 +336,10 @@ def convolution_types(
 def convolution_refusal(attrs: Attrs, inner: Inner) -> str | None:
     """Return why a convolution cannot run: operators in its subgraph without flags."""
     known = {"Convolution", *_ACTIVATIONS}
-    known |= {"BatchNorm"} if attrs["with_bn"] else set()
-    known |= {"elemwise_add"} if attrs["with_sum"] else set()
+    if attrs["with_bn"]:
+        known.add("BatchNorm")
+    if attrs["with_sum"]:
+        known.add("elemwise_add")
     return refusal(inner, "Convolution", known)
 
 

@@ -106,14 +106,14 @@ def quantize_filters(
     exact = len(parts) == 1
     # The general convolution handles other layouts and negative padding.
     is_plain = not is_channels_last(conv["layout"]) and min(window.pad) >= 0
-    if is_plain and exact and conv["num_group"] == len(whole) >= _MANY and whole.shape[1] == 1:
-        return Filters(
-            np.ascontiguousarray(matrix[:, :, 0].T), [], window, units, term, shift, reach
-        )
+    is_depthwise = conv["num_group"] == len(whole) and whole.shape[1] == 1
+    if is_depthwise and is_plain and exact and len(whole) >= _MANY:
+        by_channel = np.ascontiguousarray(matrix[:, :, 0].T)
+        return Filters(by_channel, [], window, units, term, shift, reach)
     if conv["num_group"] > 1 or not is_plain:
-        return Filters(
-            whole if exact else whole.astype(np.float64), [], window, units, term, shift, reach
-        )
+        if not exact:
+            whole = whole.astype(np.float64)
+        return Filters(whole, [], window, units, term, shift, reach)
     return Filters(matrix, parts, window, units, term, shift, reach)
 
 

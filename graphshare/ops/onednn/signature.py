@@ -40,10 +40,10 @@ def convolution_inputs(
 
 
 def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
-    for graph in subgraphs[:1]:
-        for node in graph.nodes:
-            if node.op == op:
-                return str(node.attrs.get("no_bias", "False")).lower() in ("true", "1")
+    nodes = subgraphs[0].nodes if subgraphs else ()
+    for node in nodes:
+        if node.op == op:
+            return str(node.attrs.get("no_bias", "False")).lower() in ("true", "1")
     return False
 
 
@@ -58,7 +58,8 @@ def dense_inputs(
         # With `channel_wise_quantize` the operator quantizes weight and bias itself.
         if signature.value(attrs, "channel_wise_quantize") is None:
             names += ("min_weight", "max_weight")
-            names += () if _lacks_bias(subgraphs, "FullyConnected") else ("min_bias", "max_bias")
+            if not _lacks_bias(subgraphs, "FullyConnected"):
+                names += ("min_bias", "max_bias")
     return names
 
 
@@ -96,9 +97,9 @@ def _walk(subgraphs: Sequence[Any]) -> list[Any]:
             order[id(node)] = node
             continue
         stack.append((node, True))
-        stack.extend(
-            (entry.node, False) for entry in reversed(node.inputs) if id(entry.node) not in order
-        )
+        for entry in reversed(node.inputs):
+            if id(entry.node) not in order:
+                stack.append((entry.node, False))
     return list(order.values())
 
 

@@ -140,11 +140,9 @@ def translate_convolution(t: Translation) -> str | list[str]:
     else:
         ends, unit = calibration_ends(t), data_unit.number(calibration_unit(t, dtype))
         sums = sums * (unit / data_unit / units).reshape(channels)
-    added = (
-        None
-        if other is None
-        else (unit / per_unit(other.dtype, *rest[2:4])) * other.cast("float32")
-    )
+    added = None
+    if other is not None:
+        added = (unit / per_unit(other.dtype, *rest[2:4])) * other.cast("float32")
     out = _add_between_activations(t, sums, added)
     # As in the kernel.
     written = dtype if other is None or dtype == "int32" else other.dtype
@@ -283,12 +281,11 @@ def translate_dense(t: Translation) -> str | list[str]:
     unit = calibration_unit(t, dtype if dtype != "float32" else "uint8")
     scale = data_unit.number(1 if follow else unit)
     out = follow_up(sums * (scale / data_unit / units))
-    out = out * unit if follow else out
-    return (
-        to_output(out)
-        if dtype == "float32"
-        else [to_output(round_to(out, dtype)), *calibration_ends(t)]
-    )
+    if follow:
+        out = out * unit
+    if dtype == "float32":
+        return to_output(out)
+    return [to_output(round_to(out, dtype)), *calibration_ends(t)]
 
 
 def _scale_weights(

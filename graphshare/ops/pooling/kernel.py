@@ -119,14 +119,16 @@ def pool(
     if kind == "lp":
         require(power in (1, 2, 3), f"p_value is {power}; pool_type lp takes 1, 2 or 3")
         powers = _reduce_window(x if power == 1 else x**power, np.add, 0, axes, window, counts)
-        roots = powers if power == 1 else np.sqrt(powers) if power == 2 else np.cbrt(powers)
-        return roots.astype(dtype, copy=False)
+        if power == 2:
+            powers = np.sqrt(powers)
+        elif power == 3:
+            powers = np.cbrt(powers)
+        return powers.astype(dtype, copy=False)
     total = _reduce_window(x, np.add, 0, axes, window, counts)
     if kind == "avg":
         for i, axis in enumerate(axes):
-            cells = tap_cells(x.shape[axis], window, i, counts[i], include_padding).astype(
-                total.dtype
-            )
+            cells = tap_cells(x.shape[axis], window, i, counts[i], include_padding)
+            cells = cells.astype(total.dtype)
             total /= cells.reshape(-1, *(1,) * (total.ndim - 1 - axis))
     return total.astype(dtype, copy=False)
 
@@ -198,19 +200,19 @@ def _positions(size: int, window: Window, i: int, convention: str) -> int:
         raise KernelError(
             f"a window of {format_count(kernel, 'cell')} does not fit into {size} with a padding of {pad} on each side"
         )
-    return (-(-room // stride) if convention == "full" else room // stride) + 1
+    steps = -(-room // stride) if convention == "full" else room // stride
+    return steps + 1
 
 
 def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the output, samples and channels."""
-    data, out = inputs[0], outputs[0]
-    known = out if data is None else data
+    known = outputs[0] if inputs[0] is None else inputs[0]
     if known is None:
         return inputs, outputs
-    last, rank = is_channels_last(attrs.get("layout")), len(known)
-    _check_pooled_rank(attrs, rank)
-    data = to_channels_first((None,) * rank if data is None else data, last)
-    out = to_channels_first((None,) * rank if out is None else out, last)
+    last, unknown = is_channels_last(attrs.get("layout")), (None,) * len(known)
+    _check_pooled_rank(attrs, len(known))
+    data = to_channels_first(unknown if inputs[0] is None else inputs[0], last)
+    out = to_channels_first(unknown if outputs[0] is None else outputs[0], last)
     require(
         len(data) == len(out),
         f"data has {format_count(len(data), 'axis')}, but the output has {len(out)}",
@@ -218,16 +220,14 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     window = None if attrs["global_pool"] else read_window(attrs)
     spatial: list[Dim] = []
     for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):
-        expected: Dim = 1
-        if window is not None:
-            expected = (
-                None if size is None else _positions(size, window, i, attrs["pooling_convention"])
-            )
+        expected: Dim = None
+        if window is None:
+            expected = 1
+        elif size is not None:
+            expected = _positions(size, window, i, attrs["pooling_convention"])
         spatial.append(unify_dims(count, expected, "spatial axis of the output"))
-    front = tuple(
-        unify_dims(a, b, "samples or channels of data and output")
-        for a, b in zip(data[:2], out[:2], strict=True)
-    )
+    what = "samples or channels of data and output"
+    front = (unify_dims(data[0], out[0], what), unify_dims(data[1], out[1], what))
     return [to_layout((*front, *data[2:]), last)], [to_layout((*front, *spatial), last)]
 
 
@@ -237,7 +237,8 @@ def _check_pooled_rank(attrs: Attrs, rank: int) -> None:
             f"data has {format_count(rank, 'axis')}; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes"
         )
     check_layout(attrs.get("layout"), rank)
-    if attrs["pooling_convention"] == "same" and (rank != 3 or any(attrs["pad"] or ())):
+    fits_same = rank == 3 and not any(attrs["pad"] or ())
+    if attrs["pooling_convention"] == "same" and not fits_same:
         raise KernelError("pooling_convention same takes data with one spatial axis, and no pad")
     if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:
         raise KernelError(
@@ -247,13 +248,14 @@ def _check_pooled_rank(attrs: Attrs, rank: int) -> None:
 
 def _pooling_v1_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """With global pooling ``kernel`` may be missing."""
-    ranks = {len(attrs["kernel"]) + 2} if attrs["kernel"] or not attrs["global_pool"] else {4, 5}
-    if not ranks <= {4, 5} or any(
-        shape is not None and len(shape) not in ranks for shape in (*inputs, *outputs)
-    ):
-        raise KernelError(
-            f"kernel {attrs['kernel']} needs two or three sizes, one for each spatial axis"
-        )
+    allowed = {4, 5}
+    if attrs["kernel"] or not attrs["global_pool"]:
+        allowed.intersection_update((len(attrs["kernel"]) + 2,))
+    ranks = {len(shape) for shape in (*inputs, *outputs) if shape is not None}
+    require(
+        allowed and ranks <= allowed,
+        f"kernel {attrs['kernel']} needs two or three sizes, one for each spatial axis",
+    )
     return pooling_shapes(attrs, inputs, outputs)
 
 
@@ -315,9 +317,9 @@ def _tap_slices(
             first, last, under = tap_range(
                 shape[axis], tap[i] - window.pad[i], window.stride[i], counts[axis]
             )
-            cells[axis], windows[axis] = (
-                (under, slice(first, last)) if first < last else (slice(0, 0), slice(0, 0))
-            )
+            cells[axis] = windows[axis] = slice(0, 0)
+            if first < last:
+                cells[axis], windows[axis] = under, slice(first, last)
         pairs.append((tuple(cells), tuple(windows)))
     return pairs
 

@@ -147,19 +147,18 @@ def _find_windows(t: Translation) -> _Cells:
 
 
 def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
+    if kind == "max" and _can_round_up(t, cells.window):
+        return _maximum_of_ceiling(t, x, cells)
     if kind == "max":
-        return (
-            _maximum_of_ceiling(t, x, cells)
-            if _can_round_up(t, cells.window)
-            else _maximum(t, x, x.dtype, cells)
-        )
+        return _maximum(t, x, x.dtype, cells)
     if kind == "sum":
-        return t.emit(
-            "Mul", _average_all(t, x, cells), t.number(prod(cells.window.kernel), x.dtype)
-        )
-    include = t.attrs.get("count_include_pad") is not False and any((*cells.begin, *cells.end))
+        count = t.number(prod(cells.window.kernel), x.dtype)
+        return t.emit("Mul", _average_all(t, x, cells), count)
+    has_padding = any((*cells.begin, *cells.end))
+    include = has_padding and t.attrs.get("count_include_pad") is not False
     # ONNX counts all padding; MXNet not the cells that `full` adds beyond pad.
-    if x.dtype != "float64" and cells.fits and (not include or cells.begin == cells.end):
+    counts_alike = not include or cells.begin == cells.end
+    if x.dtype != "float64" and cells.fits and counts_alike:
         return _average(t, x, cells, include=include)
     return _average_by_weight(t, x, cells, include=include)
 
@@ -201,11 +200,9 @@ def _average_all(t: Translation, x: Value, cells: _Cells) -> str:
         padded, inner = _pad_all(t, x, cells, 0)
         total = sum_windows(t, padded, place_taps(window, inner.counts))
         return t.emit("Div", total, t.number(prod(window.kernel), x.dtype))
-    return (
-        _average(t, x, cells, include=True)
-        if cells.fits
-        else _average(t, *_pad_all(t, x, cells, 0), include=True)
-    )
+    if cells.fits:
+        return _average(t, x, cells, include=True)
+    return _average(t, *_pad_all(t, x, cells, 0), include=True)
 
 
 def _average(t: Translation, x: Value | str, cells: _Cells, *, include: bool) -> str:

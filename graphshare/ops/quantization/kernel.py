@@ -106,11 +106,9 @@ def quantize_in_range(context: Context, attrs: Attrs, x: Array, low: Array, high
     dtype, reach = attrs["out_type"], _reach(low, high)
     # Here 127 or 255 steps, in _contrib_quantize_v2 half a step more.
     whole = round_to(x * (np.float32(ENDS[dtype][1]) / reach), dtype)
-    return (
-        (whole, range_end(-reach), range_end(reach))
-        if dtype == "int8"
-        else (whole, low.copy(), high.copy())
-    )
+    if dtype == "int8":
+        return whole, range_end(-reach), range_end(reach)
+    return whole, low.copy(), high.copy()
 
 
 def quantize_asymmetric(context: Context, attrs: Attrs, x: Array) -> Ranged:
@@ -419,7 +417,10 @@ def _layer_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Ty
 
 def _concat_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     parts = inputs[: attrs["num_args"]]
-    return parts, ["int8" if "int8" in parts else None if None in parts else "uint8", *_ENDS]
+    dtype: str | None = "int8"
+    if "int8" not in parts:
+        dtype = None if None in parts else "uint8"
+    return parts, [dtype, *_ENDS]
 
 
 def _add_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

@@ -102,11 +102,9 @@ def translate_quantize_in_range(t: Translation) -> list[str]:
     """Emit a product with the range's steps, and ``QuantizeLinear``."""
     x, dtype, reach = term(t), t.outputs[0].dtype, find_magnitude(t, 1)
     whole = round_to(x * (x.number(ENDS[dtype][1]) / reach), dtype, may_be_nan=True).name
-    return (
-        [whole, (-reach).name, reach.name]
-        if dtype == "int8"
-        else [whole, t.inputs[1].name, t.inputs[2].name]
-    )
+    if dtype == "int8":
+        return [whole, (-reach).name, reach.name]
+    return [whole, t.inputs[1].name, t.inputs[2].name]
 
 
 def translate_quantize_asymmetric(t: Translation) -> list[str]:
@@ -280,11 +278,9 @@ def translate_pool(t: Translation) -> list[str]:
     x, kind = t.inputs[0], t.attrs["pool_type"]
     if kind not in ("max", "avg"):
         t.refuse(f"it has the pool_type {kind}, and MXNet computes only max and avg of integers")
-    attrs = (
-        {**t.attrs, "pooling_convention": "full"}
-        if t.attrs["pooling_convention"] == "same"
-        else t.attrs
-    )
+    attrs = t.attrs
+    if attrs["pooling_convention"] == "same":
+        attrs = {**attrs, "pooling_convention": "full"}
     data = Value(t.cast(x, "float32"), x.shape, "float32")
 
     def pool(more: Attrs) -> Term:

@@ -167,11 +167,9 @@ def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def _norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return (
-        (inputs, [attrs["out_dtype"]])
-        if attrs["out_dtype"]
-        else same_dtypes(attrs, inputs, outputs)
-    )
+    if attrs["out_dtype"]:
+        return inputs, [attrs["out_dtype"]]
+    return same_dtypes(attrs, inputs, outputs)
 
 
 def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:

@@ -64,9 +64,10 @@ _REDUCES = "takes one value of all samples"
 
 
 def _reduce(use: Use) -> Outcome:
-    axes = use.value("axes") if use.signature.name == "moments" else use.value("axis")
-    axes = () if axes is None else (axes,) if isinstance(axes, int) else tuple(axes)
-    at = use.first
+    axes = use.value("axes" if use.signature.name == "moments" else "axis")
+    if isinstance(axes, int):
+        axes = (axes,)
+    axes, at = tuple(axes or ()), use.first
     hit = any(map(at.is_axis, axes))
     if use.value("exclude") is True:
         if not axes or not hit:

@@ -25,6 +25,7 @@ from graphshare.ops.kernel import (
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import (
+    contradict,
     count_elements,
     dims_of_rank,
     first_dtype,
@@ -33,6 +34,7 @@ from graphshare.ops.unification import (
     same_dtypes,
     same_shapes,
     unify,
+    with_dim,
     without_axes,
 )
 from graphshare.text.format import format_count, format_shape
@@ -53,18 +55,17 @@ def _transpose_kernel(operator: str, order: Order) -> Kernel:
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         x, y = inputs[0], outputs[0]
-        rank = next(
-            (len(shape) for shape in (x, y, attrs.get("axes") or None) if shape is not None), None
-        )
-        if rank is None:
+        ranked = [shape for shape in (x, y, attrs.get("axes") or None) if shape is not None]
+        if not ranked:
             return inputs, outputs
+        rank = len(ranked[0])
         axes = list(order(attrs, rank))
-        known = dims_of_rank(x, rank)
-        y = dims_of_rank(unify(tuple(known[axis] for axis in axes), y), rank)
+        sizes = list(dims_of_rank(x, rank))
+        y = dims_of_rank(unify(tuple(sizes[axis] for axis in axes), y), rank)
         # If an axis comes twice, another is missing: only the input gives its size.
-        return [
-            tuple(y[axes.index(axis)] if axis in axes else known[axis] for axis in range(rank))
-        ], [y]
+        for axis in axes:
+            sizes[axis] = y[axes.index(axis)]
+        return [tuple(sizes)], [y]
 
     return Kernel(operator, forward, shapes, same_dtypes)
 
@@ -261,9 +262,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
             )
         i += 1
     if inferred >= 0:
-        sizes[inferred] = _ratio(
-            _product([d for axis, d in enumerate(shape) if axis not in covered]), stated
-        )
+        sizes[inferred] = _ratio(_product(without_axes(shape, covered)), stated)
     return tuple(sizes)
 
 
@@ -274,12 +273,12 @@ def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
     if kept:
         require(shape, "an array without axes has no axis 0 to keep")
         wanted[0] = shape[0]
-    open_axes = [i for i in range(kept, len(wanted)) if wanted[i] == 0]
+    first = 1 if kept else 0
+    open_axes = [axis for axis in range(first, len(wanted)) if wanted[axis] == 0]
     if len(open_axes) == 1:
-        rest = _product(
-            [d for i, d in enumerate(wanted) if i != open_axes[0] and not (kept and i == 0)]
-        )
-        wanted[open_axes[0]] = _ratio(_product(shape[1:] if kept else shape), rest)
+        (axis,) = open_axes
+        rest = _product([*wanted[first:axis], *wanted[axis + 1 :]])
+        wanted[axis] = _ratio(_product(shape[first:]), rest)
     return tuple(wanted)
 
 
@@ -305,7 +304,8 @@ def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
     for i, code in enumerate(codes[::step]):
         if code != 0:
             break
-        sizes[i] = y[::step][i] if sizes[i] is None else sizes[i]
+        if sizes[i] is None:
+            sizes[i] = y[::step][i]
     return tuple(sizes[::step])
 
 
@@ -347,7 +347,7 @@ def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     begin, end = _span(attrs["lhs_begin"], attrs["lhs_end"], len(x))
     first, last = _span(attrs["rhs_begin"], attrs["rhs_end"], len(y))
     replaced, by = _product(x[begin:end]), _product(y[first:last])
-    if replaced is not None and by is not None and replaced != by:
+    if contradict(replaced, by):
         raise KernelError(
             f"{format_shape(x[begin:end])} cannot take the shape {format_shape(y[first:last])}"
         )
@@ -361,9 +361,14 @@ def reshape_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
 
 def _reshape_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x, y = inputs
-    if y is None or (x is None and any(value is not None for value in attrs.values())):
+    if y is None:
         return inputs, outputs
-    out = unify(y if x is None else _like(attrs, x, y), outputs[0])
+    if x is not None:
+        out = unify(_like(attrs, x, y), outputs[0])
+    elif any(value is not None for value in attrs.values()):
+        return inputs, outputs
+    else:
+        out = unify(y, outputs[0])
     return [fill_by_size(x, count_elements(out)), y], [out]
 
 
@@ -380,9 +385,8 @@ def _expand_dims_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     if y is None:
         return inputs, outputs
     at = normalize_axis(attrs["axis"], len(y))
-    return [unify(x, y[:at] + y[at + 1 :])], [
-        unify(y, (None,) * at + (1,) + (None,) * (len(y) - at - 1))
-    ]
+    inserted = with_dim((None,) * len(y), at, 1)
+    return [unify(x, without_axes(y, [at]))], [unify(y, inserted)]
 
 
 def _axes_to_squeeze(attrs: Attrs, shape: Dims) -> list[int]:

@@ -62,9 +62,14 @@ def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeR
 def _broadcast_to(attrs: Attrs, x: Array) -> Array:
     shape: tuple[int, ...] = attrs["shape"]
     lead = len(shape) - x.ndim
-    if any(d < -2 or d == -1 or (d == -2 and i < lead) for i, d in enumerate(shape)):
-        raise KernelError(f"shape is {shape}, expected sizes, or -2 for that of the array")
-    sizes = (d if d >= 0 else x.shape[i - lead] for i, d in enumerate(shape))
+    sizes: list[int] = []
+    for i, code in enumerate(shape):
+        if code >= 0:
+            sizes.append(code)
+        elif code == -2 and i >= lead:
+            sizes.append(x.shape[i - lead])
+        else:
+            raise KernelError(f"shape is {shape}, expected sizes, or -2 for that of the array")
     return np.broadcast_to(x, tuple(sizes))
 
 
@@ -109,8 +114,10 @@ def roll(context: Context, attrs: Attrs, x: Array) -> Array:
 def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """One axis becomes every row of a square matrix."""
     shape = inputs[0]
-    if shape is None or len(shape) == 1:
-        return inputs, outputs if shape is None else [(shape[0], shape[0])]
+    if shape is None:
+        return inputs, outputs
+    if len(shape) == 1:
+        return inputs, [shape * 2]
     return same_shapes(attrs, inputs, outputs)
 
 
@@ -118,10 +125,9 @@ def diag(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return two axes' diagonal as the last axis, or the matrix with one axis on diagonal ``k``."""
     if x.ndim == 1:
         return np.diag(x, attrs["k"])
+    axes = attrs.get("axis1", 0), attrs.get("axis2", 1)
     with refuse_invalid_call():
-        return np.ascontiguousarray(
-            np.diagonal(x, attrs["k"], attrs.get("axis1", 0), attrs.get("axis2", 1))
-        )
+        return np.ascontiguousarray(np.diagonal(x, attrs["k"], *axes))
 
 
 def _diag_shape(attrs: Attrs, shape: Dims) -> Shape:
@@ -133,14 +139,16 @@ def _diag_shape(attrs: Attrs, shape: Dims) -> Shape:
     if len(shape) == 1:
         side = None if shape[0] is None else shape[0] + abs(k)
         return side, side
-    first, second = (
-        normalize_axis(attrs.get(key, i), len(shape)) for i, key in enumerate(("axis1", "axis2"))
-    )
+    first = normalize_axis(attrs.get("axis1", 0), len(shape))
+    second = normalize_axis(attrs.get("axis2", 1), len(shape))
+    rest = without_axes(shape, [first, second])
     rows, columns = shape[first], shape[second]
-    length = None if rows is None or columns is None else min(rows + min(k, 0), columns - max(k, 0))
-    if length is not None and (length < 0 or (length == 0 and 0 not in (rows, columns))):
-        raise KernelError(f"there is no diagonal {k} in {format_shape(shape)}")
-    return (*without_axes(shape, [first, second]), None if length is None else max(length, 0))
+    if rows is None or columns is None:
+        return (*rest, None)
+    length = min(rows + min(k, 0), columns - max(k, 0))
+    is_empty = length == 0 and 0 in (rows, columns)
+    require(length > 0 or is_empty, f"there is no diagonal {k} in {format_shape(shape)}")
+    return (*rest, length)
 
 
 def _diagflat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -238,7 +246,10 @@ def _apply_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...
 def _split(size: int, left: int, right: int) -> tuple[int, int]:
     if left == right == -1 or 0 in (left, right):
         raise KernelError(f"an axis of {size} cannot be split into {left} and {right}")
-    left, right = (size // right if left == -1 else left), (size // left if right == -1 else right)
+    if left == -1:
+        left = size // right
+    elif right == -1:
+        right = size // left
     require(left * right == size, f"an axis of {size} cannot be split into {left} and {right}")
     return left, right
 

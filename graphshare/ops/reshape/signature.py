@@ -92,12 +92,10 @@ def _reshape(use: Use) -> Outcome:
     if use.value("reverse") and shape[0] != -1 and rank != at.rank:
         return "applies its shape from the last axis, so that the position of the batch axis is not known"
     if at.axis:
-        return (
-            At(at.axis, rank)
-            if shape[: at.axis + 1] == (0,) * (at.axis + 1)
-            else "folds the samples into another axis"
-        )
-    if shape[0] > 0 or (shape[0] == -4 and shape[1:2] != (-1,)):
+        keeps_axes = shape[: at.axis + 1] == (0,) * (at.axis + 1)
+        return At(at.axis, rank) if keeps_axes else "folds the samples into another axis"
+    splits_into_number = shape[0] == -4 and shape[1:2] != (-1,)
+    if shape[0] > 0 or splits_into_number:
         return f"sets axis 0 to {max(shape[:2])}, whatever the batch size is"
     return At(0, rank)
 
@@ -109,24 +107,26 @@ def _reshape_to_target(use: Use) -> Outcome:
         return "moves the samples"
     if use.value("keep_highest") or target[:1] == (0,):
         return At(0, len(target))
-    return (
-        f"sets axis 0 to {target[0]}, whatever the batch size is" if target else "moves the samples"
-    )
+    if not target:
+        return "moves the samples"
+    return f"sets axis 0 to {target[0]}, whatever the batch size is"
 
 
 def _reshape_like(use: Use) -> Outcome:
-    partial = any(
-        use.value(key) is not None for key in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")
-    )
-    same = [at is not None and not at.axis for at in (use.input(0), use.input(1))]
-    return At(0) if all(same) and not partial else "moves the samples"
+    for key in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end"):
+        if use.value(key) is not None:
+            return "moves the samples"
+    for at in (use.input(0), use.input(1)):
+        if at is None or at.axis:
+            return "moves the samples"
+    return At(0)
 
 
 def _swap_axes(use: Use) -> Outcome:
     a, b, at = use.value("dim1"), use.value("dim2"), use.first
     if a < 0 or b < 0:
         return "swaps axes whose positions are not known"
-    return at.with_axis(b if at.axis == a else a if at.axis == b else at.axis)
+    return at.with_axis({a: b, b: a}.get(at.axis, at.axis))
 
 
 def _transpose(use: Use) -> Outcome:
@@ -134,11 +134,9 @@ def _transpose(use: Use) -> Outcome:
     if axes:
         places = [axis % len(axes) for axis in axes]
         return At(places.index(at.axis), len(axes)) if at.axis in places else UNKNOWN
-    return (
-        "reverses all axes, and their number is not known"
-        if at.rank is None
-        else At(at.rank - 1 - at.axis, at.rank)
-    )
+    if at.rank is None:
+        return "reverses all axes, and their number is not known"
+    return At(at.rank - 1 - at.axis, at.rank)
 
 
 RULES: dict[str, Rule] = {

@@ -184,7 +184,9 @@ def _resize_axis(attrs: Attrs, size: Dim, name: str) -> Dim:
         return None
     if mode not in ("size", "odd_scale"):
         remainder = 0 if "even" in mode else 1
-        return size if size % 2 == remainder else size + (-1 if mode.endswith("down") else 1)
+        if size % 2 == remainder:
+            return size
+        return size - 1 if mode.endswith("down") else size + 1
     if scale is None:
         raise KernelError(f"mode odd_scale needs scale_{name}")
     if mode == "odd_scale" and size % 2:

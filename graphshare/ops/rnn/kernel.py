@@ -33,7 +33,7 @@ from graphshare.ops.kernel import (
     Types,
     reuse_buffer,
 )
-from graphshare.ops.limits import FLOATS, Limits, require, with_limits
+from graphshare.ops.limits import FLOATS, Limits, lie_within, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_count, format_shape
@@ -41,7 +41,7 @@ from graphshare.text.format import format_count, format_shape
 
 def _lengths(length: Array, steps: int, least: int) -> Array:
     counts = convert(length, np.int64)
-    if counts.size and not (counts.min() >= least and counts.max() <= steps):
+    if not lie_within(counts, least, steps):
         raise KernelError(
             f"lengths are {counts.min()} to {counts.max()}, but sequences have {format_count(steps, 'step')}"
         )
@@ -177,12 +177,8 @@ def output_width(attrs: Attrs) -> int:
 
 def parameter_size(attrs: Attrs, inputs: int) -> int:
     """Return the parameter vector's length for this input size."""
-    hidden, layers, sides, out = (
-        attrs["state_size"],
-        attrs["num_layers"],
-        directions(attrs),
-        output_width(attrs),
-    )
+    hidden, layers = attrs["state_size"], attrs["num_layers"]
+    sides, out = directions(attrs), output_width(attrs)
     rows = GATES[attrs["mode"]] * hidden * sides
     size: int = rows * (inputs + out + 2) + (layers - 1) * rows * (sides * out + out + 2)
     return size + layers * sides * out * hidden if attrs["projection_size"] else size

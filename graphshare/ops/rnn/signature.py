@@ -39,22 +39,24 @@ OPERATORS = (
 
 def _rnn(use: Use) -> Outcome:
     names = use.formals_with_samples()
-    for name, at in zip(names, [at for at in use.inputs if at is not None], strict=False):
+    places = [at for at in use.inputs if at is not None]
+    for name, at in zip(names, places, strict=False):
         if name == "parameters":
             return "has a weight that depends on the batch"
         wanted = 0 if name == "sequence_length" else 1
         if at.axis != wanted:
             return f"expects the samples on axis {wanted} of its {name}, but they are on axis {at.axis}"
-    return (
-        At(1, 3) if "data" in names else "has states that depend on the batch, and data that do not"
-    )
+    if "data" not in names:
+        return "has states that depend on the batch, and data that do not"
+    return At(1, 3)
 
 
 def _sequence_rule(use: Use) -> Outcome:
     axis = use.value("axis")
     samples = 1 - (axis or 0)
     data, lengths = use.input(0), use.input(1)
-    if data is None or data.axis != samples or (lengths is not None and lengths.axis):
+    has_other_lengths = lengths is not None and lengths.axis != 0
+    if data is None or data.axis != samples or has_other_lengths:
         return f"expects the samples on axis {samples} and time on axis {1 - samples}"
     return data.with_axis(0, -1) if use.signature.name == "SequenceLast" else data
 

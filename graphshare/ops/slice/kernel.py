@@ -11,6 +11,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, Kern
 from graphshare.ops.limits import require
 from graphshare.ops.unification import (
     dims_of_rank,
+    exceeds,
     first_dtype,
     normalize_axis,
     output_rule,
@@ -32,7 +33,8 @@ def slices(attrs: Attrs, rank: int) -> tuple[slice, ...]:
         KernelError: there are more of them than axes, or a step is 0.
     """
     begin, end, step = (attrs[key] or () for key in ("begin", "end", "step"))
-    if len(begin) != len(end) or len(begin) > rank or (step and len(step) != len(begin)):
+    has_one_length = len(begin) == len(end) and len(step) in (0, len(begin))
+    if len(begin) > rank or not has_one_length:
         raise KernelError(
             f"begin {begin}, end {end} and step {step} must have the same length, at most {rank}"
         )
@@ -109,8 +111,7 @@ def _cut_like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     for axis in attrs["axes"] or range(len(x)):
         here = normalize_axis(axis, len(x))  # counted from the front in both
         size, length = x[here], y[normalize_axis(here, len(y))]
-        if size is not None and length is not None and length > size:
-            raise KernelError(f"axis {axis} of size {size} cannot be cut to {length}")
+        require(not exceeds(length, size), f"axis {axis} of size {size} cannot be cut to {length}")
         result[here] = length
     return tuple(result)
 

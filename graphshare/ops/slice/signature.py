@@ -46,16 +46,14 @@ def _slice_part(use: Use) -> Outcome:
 
 def _slice_like(use: Use) -> Outcome:
     data, like, axes = use.input(0), use.input(1), tuple(use.value("axes") or ())
+    at = data or like
+    # Without samples, or along other axes, the size of the batch decides nothing.
+    if at is None or (axes and not any(map(at.is_axis, axes))):
+        return data
     if data is None:
-        return (
-            "cuts a constant to the size of the batch"
-            if like is not None and (not axes or any(map(like.is_axis, axes)))
-            else None
-        )
-    if not axes or any(map(data.is_axis, axes)):
-        return (
-            data if like is not None and like.axis == data.axis else "takes a part of the samples"
-        )
+        return "cuts a constant to the size of the batch"
+    if like is None or like.axis != data.axis:
+        return "takes a part of the samples"
     return data
 
 

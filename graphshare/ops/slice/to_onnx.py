@@ -14,20 +14,17 @@ from graphshare.ops.unification import normalize_axis
 def translate_slice(t: Translation) -> str:
     """Emit ``Slice`` along the cut axes; it counts and clips as Python does."""
     x = t.inputs[0]
-    parts = slices(t.attrs, x.rank)
-    cut = [
-        axis
-        for axis, part in enumerate(parts)
-        if part != slice(None) and part != slice(None, None, 1)
-    ]
-    bounds = [_onnx_bounds(parts[axis], x.shape[axis]) for axis in cut]
-    return t.slice(
-        x,
-        cut,
-        [first for first, _, _ in bounds],
-        [last for _, last, _ in bounds],
-        [step for _, _, step in bounds],
-    )
+    whole = (slice(None), slice(None, None, 1))
+    cut, firsts, lasts, steps = list[int](), list[int](), list[int](), list[int]()
+    for axis, part in enumerate(slices(t.attrs, x.rank)):
+        if part in whole:
+            continue
+        first, last, step = _onnx_bounds(part, x.shape[axis])
+        cut.append(axis)
+        firsts.append(first)
+        lasts.append(last)
+        steps.append(step)
+    return t.slice(x, cut, firsts, lasts, steps)
 
 
 def _onnx_bounds(part: slice, size: int) -> tuple[int, int, int]:
@@ -35,8 +32,11 @@ def _onnx_bounds(part: slice, size: int) -> tuple[int, int, int]:
     if not range(*part.indices(size)):
         return 0, 0, 1
     step = part.step or 1
-    first = part.start if part.start is not None else 0 if step > 0 else -1
-    last = part.stop if part.stop is not None else FAR if step > 0 else -FAR
+    first, last = (0, FAR) if step > 0 else (-1, -FAR)
+    if part.start is not None:
+        first = part.start
+    if part.stop is not None:
+        last = part.stop
     return first, last, step
 
 
@@ -46,18 +46,18 @@ def translate_slice_axis(t: Translation) -> str:
     axis = normalize_axis(t.attrs["axis"], x.rank)
     axis_span(t.attrs, x.shape[axis])  # raises an error for an empty part
     end = t.attrs["end"]
-    return t.slice(
-        x, [axis], [t.attrs["begin"]], [FAR if end is None or end == x.shape[axis] else end]
-    )
+    if end in (None, x.shape[axis]):
+        end = FAR
+    return t.slice(x, [axis], [t.attrs["begin"]], [end])
 
 
 def translate_slice_like(t: Translation) -> str:
     """Emit ``Slice`` from the beginning along the cut axes."""
     x, shape = t.inputs[0], t.outputs[0].shape
-    chosen = (
-        [axis % x.rank for axis in t.attrs["axes"] or range(x.rank)] if t.is_open else range(x.rank)
-    )
-    cut = [axis for axis in chosen if t.is_open or x.shape[axis] != shape[axis]]
+    if t.is_open:
+        cut = [axis % x.rank for axis in t.attrs["axes"] or range(x.rank)]
+    else:
+        cut = [axis for axis in range(x.rank) if x.shape[axis] != shape[axis]]
     return t.slice(x, cut, [0] * len(cut), [shape[axis] for axis in cut])
 
 
@@ -68,16 +68,12 @@ def translate_slice_assign(t: Translation) -> str:
     sizes = [size or 0 for size in shape]
     if 0 in sizes:
         return t.emit("Identity", x)
-    spread = len(t.inputs) == 1
-    part = (
-        t.emit("Expand", t.number(t.attrs["scalar"], x.dtype), t.integers(sizes))
-        if spread
-        else t.inputs[1].name
-    )
-    spans = [
-        range(*each.indices(size))
-        for each, size in zip(slices(t.attrs, x.rank), x.shape, strict=True)
-    ]
+    if len(t.inputs) == 1:
+        part = t.emit("Expand", t.number(t.attrs["scalar"], x.dtype), t.integers(sizes))
+    else:
+        part = t.inputs[1].name
+    pairs = zip(slices(t.attrs, x.rank), x.shape, strict=True)
+    spans = [range(*each.indices(size)) for each, size in pairs]
     cut = [axis for axis in range(x.rank) if spans[axis] != range(x.shape[axis])]
     if all(spans[axis].step == 1 for axis in cut):
         return _replace(t, x.name, part, cut, spans) if cut else t.emit("Identity", part)
@@ -89,7 +85,9 @@ def translate_slice_assign(t: Translation) -> str:
 def _replace(t: Translation, x: str, part: str, cut: Sequence[int], spans: Sequence[range]) -> str:
     axis, *inner = cut
     first, last = spans[axis].start, spans[axis].stop
-    middle = _replace(t, t.slice(x, [axis], [first], [last]), part, inner, spans) if inner else part
+    middle = part
+    if inner:
+        middle = _replace(t, t.slice(x, [axis], [first], [last]), part, inner, spans)
     before = [t.slice(x, [axis], [0], [first])] if first > 0 else []
     after = [t.slice(x, [axis], [last], [FAR])] if last < t.inputs[0].shape[axis] else []
     return t.emit("Concat", *before, middle, *after, axis=axis)

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 def top_k(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return one output, or values and indices for ``both`` and (indices hidden) ``value``."""
     kind = signature.value(attrs, "ret_typ")
-    return (
-        number_outputs(2, 2 if kind == "both" else 1)
-        if kind in ("both", "value")
-        else number_outputs(1)
-    )
+    if kind not in ("both", "value"):
+        return number_outputs(1)
+    return number_outputs(2, 2 if kind == "both" else 1)
 
 
 def unique(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:

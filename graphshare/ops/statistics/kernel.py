@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf, isinf, prod
 from typing import Any
 
@@ -43,9 +43,8 @@ from graphshare.text.format import format_count
 
 def _reduce_truth(function: Any) -> Any:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        return np.asarray(
-            function(x != 0, axis=read_np_axes(attrs, x.ndim), keepdims=attrs["keepdims"])
-        )
+        axes = read_np_axes(attrs, x.ndim)
+        return np.asarray(function(x != 0, axis=axes, keepdims=attrs["keepdims"]))
 
     return forward
 
@@ -91,17 +90,23 @@ def average(
         mean = np.asarray(np.mean(x, axis=axis, dtype=np.float64))
         count = np.asarray(x.size / max(1, mean.size))
     else:
-        if of_axis:
-            with refuse_invalid_call():
-                weights = weights.reshape(*(-1 if i in axis else 1 for i in range(x.ndim)))
         with refuse_invalid_call():
+            if of_axis:
+                weights = _align_weights(weights, axis, x.ndim)
             wide = np.broadcast_to(weights, x.shape).astype(np.float64)
         count = np.asarray(wide.sum(axis=axis))
         mean = (x * wide).sum(axis=axis) / count
     result = convert(np.asarray(mean), x.dtype)
     if not attrs["returned"]:
         return result
-    return result, convert(count.reshape(-1)[:1].reshape(()) if of_axis else count, x.dtype)
+    if of_axis:
+        count = count.reshape(-1)[:1].reshape(())
+    return result, convert(count, x.dtype)
+
+
+def _align_weights(weights: Array, axes: Sequence[int], rank: int) -> Array:
+    """Return the weights of one axis with ``rank`` axes, all but theirs of size 1."""
+    return weights.reshape([-1 if axis in axes else 1 for axis in range(rank)])
 
 
 def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -109,23 +114,22 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     array, weights, *_ = (*inputs, None)
     if array is None or result is None:
         return inputs, outputs
-    each = weights is not None and len(weights) == len(array)
-    if each:
+    count: Shape = ()
+    if weights is not None and len(weights) == len(array):
         unify(array, weights)
+        count = result
     elif weights is not None:
-        if len(weights) != 1:
-            raise KernelError(
-                f"weights have {format_count(len(weights), 'axis')}, expected 1 or those of the array"
-            )
+        require(
+            len(weights) == 1,
+            f"weights have {format_count(len(weights), 'axis')}, expected 1 or those of the array",
+        )
         axes = read_np_axes(attrs, len(array))
         require(
             len(axes) == 1,
             f"weights of one axis need one axis to average over, not {format_count(len(axes), 'axis')}",
         )
         unify_dims(array[axes[0]], weights[0], "weights against the axis they belong to")
-    return inputs, [
-        unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)
-    ]
+    return inputs, [unify(a, b) for a, b in zip((result, count), outputs, strict=False)]
 
 
 def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
@@ -140,7 +144,14 @@ def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
 
 def matrix_order(order: float) -> float:
     """Return a matrix norm's order: MXNet reads unknown ones above 0 as inf, the rest as -inf."""
-    return order if order in (1, -1, 2, -2) else inf if order > 0 else -inf
+    if order in (1, -1, 2, -2):
+        return order
+    return inf if order > 0 else -inf
+
+
+def is_frobenius(attrs: Attrs, axes: Sequence[int]) -> bool:
+    """Return whether the norm is the root of the sum of squares, over any number of axes."""
+    return attrs["flag"] == -2 or (attrs["flag"] == 1 and len(axes) == 2)
 
 
 def _vector_norm(x: Array, order: float, axes: tuple[int, ...], keep: bool) -> Array:
@@ -157,24 +168,19 @@ def _vector_norm(x: Array, order: float, axes: tuple[int, ...], keep: bool) -> A
 
 def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return the norm of vectors (one axis) or matrices (two); more outputs serve the gradient."""
-    axes, keep, flag, order = (
-        norm_axes(attrs, x.ndim),
-        attrs["keepdims"],
-        attrs["flag"],
-        attrs["ord"],
-    )
+    axes, keep, order = norm_axes(attrs, x.ndim), attrs["keepdims"], attrs["ord"]
     wide = x.astype(np.float64)
-    if flag == -2 or (flag == 1 and len(axes) == 2):
+    if is_frobenius(attrs, axes):
         result = np.sqrt(np.square(wide).sum(axis=axes, keepdims=keep))
-    elif len(axes) == 2:
-        if order in (2, -2) and (x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]):
+    elif len(axes) == 2 and order in (2, -2):  # by singular values
+        if x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]:
             raise KernelError(
                 "singular values need float32 or float64 matrices with at most as many rows as columns"
             )
-        named: Any = "nuc" if flag == 2 and order in (2, -2) else matrix_order(order)
-        result = np.linalg.norm(
-            check_finite(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep
-        )
+        named: Any = "nuc" if attrs["flag"] == 2 else order
+        result = np.linalg.norm(check_finite(wide), named, axes, keep)
+    elif len(axes) == 2:
+        result = np.linalg.norm(wide, matrix_order(order), axes, keep)
     else:
         result = _vector_norm(wide, order, axes, keep)
     empty = np.zeros((0,), x.dtype)
@@ -241,8 +247,11 @@ def ediff1d(context: Context, attrs: Attrs, x: Array, *ends: Array) -> Array:
     arrays = list(ends)
     parts = []
     for key in ("to_begin", "to_end"):
-        scalar = attrs[f"{key}_scalar"]
-        part = arrays.pop(0) if attrs[f"{key}_arr_given"] else [] if scalar is None else [scalar]
+        part: Any = ()
+        if attrs[f"{key}_arr_given"]:
+            part = arrays.pop(0)
+        elif attrs[f"{key}_scalar"] is not None:
+            part = attrs[f"{key}_scalar"]
         parts.append(np.ravel(part).astype(x.dtype))
     return np.concatenate([parts[0], np.diff(x.reshape(-1)), parts[1]])
 
@@ -252,12 +261,13 @@ def _ediff1d_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     if None in sizes:
         return inputs, outputs
     # MXNet ignores further ones
-    arrays = sizes[1 : 1 + sum(attrs[f"{k}_arr_given"] for k in ("to_begin", "to_end"))]
-    count = max(0, (sizes[0] or 0) - 1) + sum(size or 0 for size in arrays)
-    count += sum(
-        attrs[f"{k}_scalar"] is not None and not attrs[f"{k}_arr_given"]
-        for k in ("to_begin", "to_end")
-    )
+    size, *arrays = [size or 0 for size in sizes]
+    count = max(0, size - 1)
+    for key in ("to_begin", "to_end"):
+        if attrs[f"{key}_arr_given"]:
+            count += arrays.pop(0) if arrays else 0
+        elif attrs[f"{key}_scalar"] is not None:
+            count += 1
     return inputs, [unify((count,), outputs[0])]
 
 
@@ -384,9 +394,7 @@ def average_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients
         return [np.broadcast_to(gradient / max(1, count), x.shape).astype(x.dtype, copy=False)]
     (weight,) = weights
     of_axis = weight.ndim != x.ndim
-    wide = (
-        weight.reshape([-1 if axis in axes else 1 for axis in range(x.ndim)]) if of_axis else weight
-    )
+    wide = _align_weights(weight, axes, x.ndim) if of_axis else weight
     share = gradient / wide.sum(axis=axes, keepdims=True)
     dx = np.broadcast_to(share * wide, x.shape)
     dw = share * (x - restore_axes(x, entry.outputs[0], axes))
@@ -400,32 +408,26 @@ def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
     MXNet multiplies by ``dy`` twice for all matrix norms but nuclear and Frobenius.
     """
-    x, flag, order = entry.inputs[0], entry.attrs["flag"], entry.attrs["ord"]
+    x, order = entry.inputs[0], entry.attrs["ord"]
     axes = norm_axes(entry.attrs, x.ndim)
     whole, gradient = restore_axes(x, entry.outputs[0], axes), restore_axes(x, dy, axes)
-    if flag == -2 or (flag == 1 and len(axes) == 2):
+    if is_frobenius(entry.attrs, axes):
         dx = gradient * x / whole
+    elif len(axes) == 2 and order not in (2, -2):
+        dx = _sum_norm_gradient(x, axes, order, gradient)
+    elif len(axes) == 2 and entry.attrs["flag"] == 2:
+        dx = _nuclear_gradient(x, axes, gradient)
     elif len(axes) == 2:
-        rule = (
-            _sum_norm_gradient
-            if order not in (2, -2)
-            else _nuclear_gradient
-            if flag == 2
-            else _spectral_gradient
-        )
-        dx = rule(x, axes, order, gradient)
+        dx = _spectral_gradient(x, axes, order, gradient)
     elif isinf(order):
         raise GradientError("MXNet does not support vector norms of infinite order")
     elif order == 1:
         dx = gradient * np.sign(x)
+    elif order == 0:
+        dx = gradient * np.zeros_like(x)
     else:
         # The quotient first: powers of the elements could overflow.
-        slope = (
-            np.power(np.abs(x) / whole, x.dtype.type(order - 1)) * np.sign(x)
-            if order
-            else np.zeros_like(x)
-        )
-        dx = gradient * slope
+        dx = gradient * (np.power(np.abs(x) / whole, x.dtype.type(order - 1)) * np.sign(x))
     return np.asarray(dx).astype(x.dtype, copy=False)
 
 
@@ -437,7 +439,7 @@ def _sum_norm_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: 
     return np.asarray(gradient * gradient * np.sign(x) * (sums == chosen))
 
 
-def _nuclear_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: Array) -> Array:
+def _nuclear_gradient(x: Array, axes: tuple[int, ...], gradient: Array) -> Array:
     """Return the product of both matrices of singular vectors, times ``dy``."""
     left, _, right = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), full_matrices=False)
     return np.asarray(gradient * np.moveaxis(left @ right, (-2, -1), axes))
@@ -486,11 +488,11 @@ def ediff1d_gradient(entry: TapeEntry, dy: Array) -> Gradients:
         )
     begin, inner, end = np.split(dy, [sizes[0], dy.size - sizes[1]])
     dx = _diff_gradient(inner, 0).reshape(x.shape) if x.size else np.zeros_like(x)
-    outer = [
-        part
-        for key, part in (("to_begin", begin), ("to_end", end))
-        if entry.attrs[f"{key}_arr_given"]
-    ]
+    outer = []
+    if entry.attrs["to_begin_arr_given"]:
+        outer.append(begin)
+    if entry.attrs["to_end_arr_given"]:
+        outer.append(end)
     return [dx, *(part.reshape(side.shape) for part, side in zip(outer, ends, strict=True))]
 
 

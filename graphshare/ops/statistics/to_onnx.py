@@ -12,7 +12,7 @@ import numpy as np
 
 from graphshare.ops.onnx_terms import Term, term, terms
 from graphshare.ops.reduction.kernel import read_np_axes
-from graphshare.ops.statistics.kernel import matrix_order, norm_axes
+from graphshare.ops.statistics.kernel import is_frobenius, matrix_order, norm_axes
 from graphshare.ops.translation import FAR, NoTranslation, Translation, Translator
 from graphshare.ops.unification import normalize_axis
 
@@ -139,11 +139,11 @@ def _are_close(a: Term, b: Term, rtol: float, atol: float) -> Term:
 def translate_norm(t: Translation) -> list[str]:
     """Emit the kernel's norm; further outputs are empty."""
     x, out = term(t), t.outputs[0]
-    axes, flag, keep = norm_axes(t.attrs, t.inputs[0].rank), t.attrs["flag"], t.attrs["keepdims"]
+    axes, keep = norm_axes(t.attrs, t.inputs[0].rank), t.attrs["keepdims"]
     if 0 in t.inputs[0].shape:
         t.refuse("its data has no elements")
     wide = x.cast("float64")
-    if flag == -2 or (flag == 1 and len(axes) == 2):
+    if is_frobenius(t.attrs, axes):
         result = (wide * wide).reduce("ReduceSum", axes, keepdims=True).apply("Sqrt")
     elif len(axes) == 2:
         result = _matrix_norm(wide, axes)
