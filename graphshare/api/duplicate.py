@@ -81,9 +81,9 @@ def duplicate(
     return follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
 
 
-def _note_unmoved(source: Checkpoint, report: Duplication, mode: ModeOrBatch) -> list[str]:
+def _note_unmoved(model: Checkpoint, report: Duplication, mode: ModeOrBatch) -> list[str]:
     calls = [node for node in report.branches[-1].images if node.op]
-    count = len(source.format.bodies.index_functions(source.graph, calls))
+    count = len(model.format.bodies.index_functions(model.graph, calls))
     weights = format_count(count, "weight")
     if mode == "tie" and not report.tied and not count:
         if report.copied:
