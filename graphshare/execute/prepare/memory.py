@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from graphshare.errors import Fault, MemoryLimitError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array, Shape
-from graphshare.ops.unification import count_elements
 from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_shape
 
@@ -97,10 +97,9 @@ def _node_bytes(node: Node, inference: Inference) -> int:
 
 
 def _array_bytes(shape: Shape, dtype: str | None) -> int:
-    elements = count_elements(shape)
-    if elements is None:
+    if shape is None or None in shape:
         return 0
-    return max(0, elements) * _item_size(dtype or "float32")
+    return max(0, prod(size or 0 for size in shape)) * _item_size(dtype or "float32")
 
 
 @lru_cache(maxsize=32)

@@ -89,6 +89,9 @@ def largest_integer(dtype: str) -> int:
 
 def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
     """Return labels that only losses need: inference ignores them, so any size will do."""
+    labels = [node for node, role in roles.items() if role.is_label]
+    if not labels:
+        return labels
     needed: set[Node] = set()
     pending = [entry.node for entry in part.heads]
     while pending:
@@ -96,20 +99,14 @@ def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
         if node in needed:
             continue
         needed.add(node)
-        formals = _name_loss_inputs(node)
+        formals: Sequence[str] = ()
+        if not node.is_variable:
+            gradient = find_gradient(node.op)
+            if isinstance(gradient, Gradient) and gradient.is_loss:
+                formals = name_inputs(node) or ()
         named = zip_longest(node.inputs, formals[: len(node.inputs)])
         pending += [entry.node for entry, formal in named if formal not in LABEL_FORMALS]
-    return [node for node, role in roles.items() if role.is_label and node not in needed]
-
-
-def _name_loss_inputs(node: Node) -> Sequence[str]:
-    """Return the formal inputs of a loss; none for other nodes."""
-    if node.is_variable:
-        return ()
-    gradient = find_gradient(node.op)
-    if not isinstance(gradient, Gradient) or not gradient.is_loss:
-        return ()
-    return name_inputs(node) or ()
+    return [node for node in labels if node not in needed]
 
 
 def unknown_shapes(
