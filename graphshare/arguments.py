@@ -132,7 +132,8 @@ def _localize(value: Any, hint: Any) -> Any:
         kinds = tuple(chain.from_iterable(map(get_args, kinds)))
     if not any(map(_is_path, kinds)):
         return value
-    is_kept = is_one or isinstance(value, tuple | Mapping) or not isinstance(value, Iterable)
+    # Other values, such as bytes or an array without axes, are refused as they are.
+    is_kept = is_one or isinstance(value, tuple) or not _is_list(value)
     return localize(value if is_kept else list(value))
 
 

@@ -18,6 +18,7 @@ from graphshare.errors import UsageError
 Side = Literal["left", "right"]
 Names = str | Iterable[str]
 Path = str | os.PathLike[str]
+Paths = Path | Iterable[Path]
 
 
 def call(hint: Any, value: Any) -> Any:
@@ -129,6 +130,8 @@ def test_values_that_fit(hint: Any, values: list[Any]) -> None:
         (Iterable[tuple[str, int]], "a", "cannot be 'a'", "a list of a tuple of str and int"),
         (str | Mapping[str, Natural], {"a": -1}, "cannot hold -1", "int from 0 on"),
         (str | Mapping[str, Natural], 3, "cannot be 3", "str or a mapping of str to int from 0 on"),
+        (Paths, b"ab", "cannot be a bytes", "str, PathLike or a list of str or PathLike"),
+        (Paths, np.array(3), "cannot be a ndarray", "str, PathLike or a list of str or PathLike"),
     ],
 )
 def test_values_that_do_not_fit(hint: Any, value: Any, message: str, wanted: str) -> None:
