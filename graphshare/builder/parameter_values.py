@@ -84,14 +84,15 @@ class ParameterValues:
         if key not in self._inferences:
             if len(self._inferences) >= CACHE_SIZE:
                 self._inferences.clear()
-            inference = self._inferences[key] = self._infer_run(plan, targets, fed)
+            inference = self._infer_run(plan, targets, fed)
             arrays = dict(fed)
             arrays.update(
                 (node, self._arrays[node]) for node in plan.variables if node in self._arrays
             )
             heads = [var.entry for var in targets]
-            # A run's memory follows from its shapes: one check for each key is enough.
+            # A run's memory follows from its shapes: one check that passes is enough for each key.
             check_memory(inference.nodes, heads, inference, arrays)
+            self._inferences[key] = inference
         inference = self._inferences[key]
         values = {
             node: convert_feed(node.name, array, inference.types[node][0])

@@ -9,8 +9,9 @@ from graphshare import GraphshareError
 from graphshare.builder import Session, initializers, placeholder, variable
 from graphshare.builder import operators as op
 from graphshare.builder.parameter_values import groups
-from graphshare.errors import RefusedError
+from graphshare.errors import MemoryLimitError, RefusedError
 from graphshare.ir.graph import Node
+from graphshare.resources import memory_limit
 
 
 def authored() -> tuple[Session, object]:
@@ -28,6 +29,15 @@ def test_values_persist_and_can_be_set() -> None:
     assert session.run("fc", {"x": np.ones((4, 3))}).shape == (4, 2)
     assert first.tolist() != [[1, 2]]
     assert session.value("fc_bias").dtype == np.float32
+
+
+def test_a_run_over_the_memory_limit_is_refused_each_time() -> None:
+    session, _ = authored()
+    with memory_limit(100):
+        for _ in range(2):
+            with pytest.raises(MemoryLimitError, match="fc"):
+                session.run("fc", {"x": np.ones((1000, 3))})
+    assert session.run("fc", {"x": np.ones((1000, 3))}).shape == (1000, 2)
 
 
 def test_values_of_sessions_are_independent() -> None:
