@@ -49,7 +49,8 @@ def foreach(
 
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.
-        RefusedError: two models would be written to one place, or one in place of an input.
+        RefusedError: two models would be written to one place, one in place of an input, or one
+            outside of ``out``.
         UsageError: the command or the options are invalid.
     """
     settings = FleetOptions(
