@@ -424,19 +424,20 @@ def _report(
         notes.append(
             f"written in a custom domain, and not proved: {format_names(translated.custom)}"
         )
+    inputs, outputs = input_types(exported.graph), output_types(exported.graph)
     report = ExportFacts(
-        "",
-        (),
-        {name: _list_sizes(stated) for name, stated in input_types(exported.graph).items()},
-        {name: _list_sizes(stated) for name, stated in output_types(exported.graph).items()},
-        opset,
-        sum(1 for node in exported.graph.nodes if node.op),
-        0,
-        tuple(translated.renamed),
-        tuple(translated.dropped),
-        (),
-        tuple(notes),
-        proof,
+        path="",
+        files=(),
+        inputs={name: _list_sizes(stated) for name, stated in inputs.items()},
+        outputs={name: _list_sizes(stated) for name, stated in outputs.items()},
+        opset=opset,
+        nodes=sum(1 for node in exported.graph.nodes if node.op),
+        bytes=0,
+        renamed=tuple(translated.renamed),
+        dropped=tuple(translated.dropped),
+        embedded=(),
+        notes=tuple(notes),
+        proof=proof,
     )
     if staged is not None:
         report = msgspec.structs.replace(

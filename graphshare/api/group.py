@@ -128,8 +128,8 @@ def _make_members(
     sources: Sequence[Checkpoint], prefixes: Sequence[str], alignments: Sequence[str]
 ) -> list[Member]:
     members = []
-    each = zip(sources, prefixes, alignments, strict=True)
-    for number, (source, prefix, alignment) in enumerate(each, start=1):
+    rows = zip(sources, prefixes, alignments, strict=True)
+    for number, (source, prefix, alignment) in enumerate(rows, start=1):
         where = source.where or f"graph {number}"
         members.append(Member(source.graph, prefix, where, source.parameter_file, alignment))
     return members

@@ -1,4 +1,4 @@
-"""``load_rules``: a table of rules, and the rules of options after those of a table."""
+"""``load_rules``: a file of rules, and rules from options after those of a file."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ def make_ruleset(
     reuse: Reuse | None = None,
 ) -> Ruleset:
     """Return rules, or those in a file, with ``more`` after them. Raises as :func:`load_rules`."""
-    ruleset = (
-        rules if isinstance(rules, Ruleset) else Ruleset() if rules is None else load_rules(rules)
-    )
+    if isinstance(rules, Ruleset):
+        ruleset = rules
+    elif rules is None:
+        ruleset = Ruleset()
+    else:
+        ruleset = load_rules(rules)
     changes = {"separator": separator or ruleset.separator, "reuse": reuse or ruleset.reuse}
     return msgspec.structs.replace(ruleset, **changes).then(more)

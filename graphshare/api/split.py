@@ -99,11 +99,11 @@ def split(
 def _describe(source: Checkpoint, divided: GraphParts) -> Splitting:
     parts = tuple(follow_rewrite(source, rewrite, drop_unused=True) for rewrite in divided.rewrites)
     crossing = {each.name for each in divided.crossings}
-    read = Counter(chain.from_iterable(map(_list_free, parts)))
-    inputs = tuple(name for name, count in read.items() if count > 1 and name not in crossing)
+    parts_with = Counter(chain.from_iterable(map(_list_free, parts)))
+    inputs = tuple(name for name, count in parts_with.items() if count > 1 and name not in crossing)
     heads = map(output_name, source.graph.heads)
     outputs = tuple(name for name in heads if name in crossing)
-    unused = tuple(name for name in _list_free(source) if name not in read)
+    unused = tuple(name for name in _list_free(source) if name not in parts_with)
     return Splitting(parts, divided.crossings, inputs, outputs, unused)
 
 

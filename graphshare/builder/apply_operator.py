@@ -69,7 +69,7 @@ def apply(
 
     Raises:
         RefusedError: the operator is unknown, attributes or inputs do not fit it, shapes contradict
-            each other, or a name is taken; nothing is created.
+            each other, or a name is taken; all of a kind are in one error, and nothing is created.
     """
     scope = current_scope()
     check_reuse(operator, name, reuse)

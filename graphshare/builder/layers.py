@@ -139,7 +139,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
     def get_weights(self) -> list[Var]:
         """Return the parameters and auxiliary states, in the order of creation."""
         parameters = self.scope.registry.parameters()
-        # The path ends in a slash: a scope with a longer name does not match.
+        # The path ends in a slash, so a scope with a longer name does not match.
         return [
             variable.var
             for name, variable in parameters.items()
@@ -148,11 +148,11 @@ class Model(msgspec.Struct, frozen=True, eq=False):
 
     def get_outputs(self) -> list[Var]:
         """Return the outputs of all operators, in the order of creation."""
-        listed: list[Var] = []
-        for node, outputs in self.scope.registry.outputs.items():
+        outputs: list[Var] = []
+        for node, own in self.scope.registry.outputs.items():
             if not node.is_variable and node.name.startswith(self.scope.names):
-                listed += outputs
-        return listed
+                outputs += own
+        return outputs
 
     def get_middles(self, pattern: str = "*/out") -> list[Var]:
         """Return the outputs whose operators match a glob; by default a block's last, called

@@ -251,7 +251,7 @@ class Registry:
         self.dtypes[var.node][index] = self.dtypes[var.node][index] or dtype
 
     def parameters(self) -> Mapping[str, Variable]:
-        """Return variables that training or a file fills, auxiliary states included, by creation."""
+        """Return what training or a file fills, auxiliary states too, in creation order."""
         return {
             name: v
             for name, v in self.variables.items()

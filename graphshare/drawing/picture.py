@@ -445,14 +445,14 @@ class _PictureBuilder:
         return (*self.names[body.owner].scopes, body.key)
 
     def _parameter_box(self, nodes: Sequence[Node], kind: str, branch: str | None) -> Box:
-        first, label = nodes[0], []
+        first, labels = nodes[0], list[str]()
         if len(nodes) == 1:
             title, lines = first.name or "(no name)", self._list_shapes(Entry(first))
-            label = self._list_label(first)
+            labels = self._list_label(first)
         else:
             title = f"{len(nodes)} {'shared ' if kind == 'shared' else ''}parameters"
             lines = _summarize_endings(nodes)
-        lines = [*lines, *self._count_weights(nodes), *(label or self._count_marks(nodes))]
+        lines = [*lines, *self._count_weights(nodes), *(labels or self._count_marks(nodes))]
         cluster = None if branch is None else (branch,)
         tip = ", ".join(node.name for node in nodes[:40])
         sizes = self._list_sizes(nodes)

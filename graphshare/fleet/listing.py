@@ -175,11 +175,11 @@ def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fl
             files = list_remote(folder, prefix=find_stem(name))
         except InputError:  # a server without a list of its files
             files = [ListedFile(pattern, -1, "")] if is_file(pattern) else []
-        listed = {file.path: file for file in files}
+        by_path = {file.path: file for file in files}
         models = _models_by_path(files)
         for graph in (pattern, *(extend_url(pattern, suffix) for suffix in _list_suffixes())):
-            if graph in listed:
-                model = models.get(graph, ModelFiles(graph, {}, listed[graph]))
+            if graph in by_path:
+                model = models.get(graph, ModelFiles(graph, {}, by_path[graph]))
                 return [_make_model(model, start)]
     if not is_folder(pattern):
         return []
@@ -205,8 +205,8 @@ def _select(
         if not plain.endswith(ends):
             continue
         if any(match_path(plain[start:], wanted) for wanted in globs):
-            files_of_model = models.get(file.path, ModelFiles(file.path, {}, file))
-            matches.append(_make_model(files_of_model, start))
+            model = models.get(file.path, ModelFiles(file.path, {}, file))
+            matches.append(_make_model(model, start))
     return sorted(matches, key=lambda model: model.graph)
 
 

@@ -57,7 +57,7 @@ class _Running:
         self.tasks[slot.submit(task)] = slot, task, time.monotonic()
 
     def list_ready(self, seconds: float | None) -> list[Connection[Task, Result | None]]:
-        """None waits any time."""
+        """Return connections that have a message within ``seconds``; None waits without a limit."""
         ready = wait(list(self.tasks), seconds)
         # wait() has an order of its own.
         return [connection for connection in self.tasks if connection in ready]
@@ -88,7 +88,7 @@ class _Running:
                 yield slot, task, Killed(reason, timed_out=True)
 
     def close(self) -> None:
-        """Processes that still work clean up first."""
+        """End all processes; those that still work clean up first."""
         if os.getpid() != self._owner:  # a copy of the process that started them
             return
         for slot, _, _ in self.tasks.values():
@@ -112,7 +112,7 @@ class _Running:
 
 
 def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | None:
-    """The start of the process does not count. None without a limit."""
+    """Return seconds, in which the start of the process does not count; None without a limit."""
     if task.time_limit is None:
         return None
     begun = max(submitted, slot.begun if slot.begun is not None else now)

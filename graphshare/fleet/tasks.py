@@ -197,7 +197,7 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
 def _find_doubles(
     models: Sequence[FleetModel], fold: Callable[[str], str] = str
 ) -> list[FleetModel]:
-    """Outputs of models that share a stem could collide. Uses little memory per model."""
+    """Return models that share a stem: outputs could collide. Uses little memory per model."""
     seen: set[int] = set()
     doubles: set[int] = set()
     for model in models:

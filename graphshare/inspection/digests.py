@@ -1,6 +1,7 @@
 """Digests of a model's structure and weights. Equal models have equal digests, however written.
 
-docs/formats.md lists the properties that version 1 hashes; a new list gets a new version.
+docs/formats.md lists the properties that version 1 hashes. That list never changes; a new list gets
+a new version.
 """
 
 from __future__ import annotations
