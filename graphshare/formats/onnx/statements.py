@@ -37,7 +37,7 @@ from graphshare.ir.compare import Change, compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_NAMES, dtype_name
 from graphshare.ir.rebuild import rebuild_graph
-from graphshare.ir.walk import Body, list_operands, list_output_names
+from graphshare.ir.walk import Body, list_operands, list_output_names, list_value_places
 from graphshare.text.format import format_count, format_shape
 from graphshare.text.names import TakenNames
 
@@ -302,7 +302,7 @@ def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) ->
     outputs: dict[Node, dict[int, None]] = {}
     for head in left.heads:
         outputs.setdefault(head.node, {})[head.index] = None
-    others = {(head.node, head.index) for head in right.heads}
+    others = set(list_value_places(right.heads))
     for a, b in pairs:
         for index in outputs.get(a, ()):
             if (b, index) in others:
