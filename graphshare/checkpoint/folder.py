@@ -275,7 +275,7 @@ def _group_by_folder(files: Iterable[ListedFile]) -> dict[str, dict[str, ListedF
 
 
 def group_files(files: Iterable[ListedFile]) -> list[ModelFiles]:
-    """Return the models among listed files, by path."""
+    """Return the models among listed files, sorted by path."""
     models: list[ModelFiles] = []
     for parent, members in _group_by_folder(files).items():
         models += group_models(parent, members)

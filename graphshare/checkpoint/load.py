@@ -1,6 +1,6 @@
 """Load models, and the forms in which functions take a model, names and shapes.
 
-The stem of a checkpoint is a pair of files as MXNet's ``save_checkpoint`` names them,
+A stem names the two files of a checkpoint as MXNet's ``save_checkpoint`` does:
 ``STEM-symbol.json`` and ``STEM-0007.params``.
 """
 
@@ -153,8 +153,8 @@ def read_graph(path: str) -> tuple[ModelFormat, Graph, bytes]:
 
 
 def graph_path(source: str) -> tuple[str, str]:
-    """Return the file that GRAPH means, and its stem or ``""``. Raises InputError if it does not
-    exist.
+    """Return the file that ``source`` (a path, a URL, a stem or ``-``) names, and the stem if it is
+    one, else ``""``. Raises InputError if there is none.
     """
     if source == "-":
         return STDIN, ""

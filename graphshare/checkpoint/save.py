@@ -384,9 +384,9 @@ def write_outputs(
 ) -> None:
     """Write the parts of ``model`` in ``outputs``, and ``arrays`` by name, in one transaction.
 
-    ``outputs`` are checked: they come from :func:`resolve_outputs` or :func:`resolve_run_outputs`.
-    The graph is read back and checked before anything is in place. Stdout is flushed before a file
-    is replaced. Raises as :func:`save`.
+    ``outputs`` must come from :func:`resolve_outputs` or :func:`resolve_run_outputs`: only these
+    check that no input is replaced. The graph is read back and checked before anything is in place.
+    Stdout is flushed before a file is replaced. Raises as :func:`save`.
     """
     end_time_limit()
     with locate_refusals(model), OutputTransaction() as stage:

@@ -143,8 +143,8 @@ def compare_images(
 ) -> Iterator[NodeDifference]:
     """Yield each node whose image differs in more than its name, with images as its inputs.
 
-    ``tied`` variables were replaced by one with their attributes. ``copies`` maps copies to their
-    images, ``replaced`` source variables to the new entries read in their place.
+    ``tied`` variables were replaced by a kept one, whose attributes may differ. ``copies`` maps
+    copies to their images, ``replaced`` source variables to the new entries read in their place.
     """
     sources = (
         {**images, **{variable: entry.node for variable, entry in replaced.items()}}
@@ -279,7 +279,7 @@ def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
 
 
 def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
-    """Pair captured inputs by their use in subgraphs; return differences in words."""
+    """Pair two nodes' inputs, captured ones by use in subgraphs; return a difference in words."""
     captured: EntryPairs = []
     what = _pair_bodies(a, b, captured)
     if what:
@@ -296,7 +296,7 @@ def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
 
 
 def _pair_bodies(a: Node, b: Node, captured: EntryPairs) -> str:
-    """Return differences of captures, except names, in words."""
+    """Pair what two nodes' subgraphs capture; return a difference, except names, in words."""
     if not a.subgraphs and not b.subgraphs:
         return ""
     lefts, rights = list_bodies(a), list_bodies(b)

@@ -136,7 +136,7 @@ class NormalForm(ABC):
 
     @property
     def drawn(self) -> int:
-        """The operators so far that may draw random numbers."""
+        """The number of operators so far that may draw random numbers."""
         return self._drawn.total()
 
     def count_drawn(self, key: Hashable) -> int:

@@ -17,7 +17,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
-    """Return nodes that ``roots`` need, once each, inputs before consumers: MXNet's own order.
+    """Return the nodes that ``roots`` need, once each, inputs before consumers: MXNet's order.
 
     Depth first, in the order of the roots; inputs come before control dependencies. ``stop`` nodes
     are listed but not entered.

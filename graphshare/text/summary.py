@@ -38,7 +38,7 @@ class ShortRepr:
 
 
 def _describe(name: str, value: object) -> str:
-    """Return nothing for a field without a short value or a size."""
+    """A field without a short value or a size has an empty text."""
     if isinstance(value, str):
         return f"{name}={quote_name(value)}" if value else ""
     if isinstance(value, (int, float)):

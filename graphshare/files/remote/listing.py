@@ -123,7 +123,7 @@ def _describe(folder: str, name: str, facts: Mapping[str, Any]) -> ListedFile:
 
 
 def _list_links(folder: str) -> list[str]:
-    """Folders end in a slash."""
+    """Folders end in a slash; links out of the folder, or deeper into it, do not count."""
     parts = split_url(folder)
     base, tail = parts.base, parts.tail
     links = dict.fromkeys(find_links(read_url(f"{base}{tail}", _MAX_PAGE)))

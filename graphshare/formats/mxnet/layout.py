@@ -279,7 +279,7 @@ def _node_pieces(
 
 
 def _separators(texts: JsonWriter, level: int) -> tuple[str, str, str]:
-    """Return the texts before the first item of a graph or array at ``level``, between two, and at the end."""
+    """Return the texts before the first item of a list at ``level``, between two items, and at the end."""
     if texts.break_record != 1:
         return "", texts.comma, ""
     start = "\n" + texts.indent * (level + 1)

@@ -258,7 +258,7 @@ class _Keeper:
                 continue
             number, index, _ = slot
             name = names[index] if names else ""
-            # Of several nodes that became one, it has the messages of one.
+            # An image of several nodes has the messages of one of them.
             if not instead and not any(self._origins[image] > 1 for image in images):
                 yield Fault(
                     f"the message of {name!r} in {LIST_NAMES[number]} is lost",

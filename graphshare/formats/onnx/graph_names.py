@@ -273,7 +273,7 @@ def _find_start(node: Node) -> int:
 
 
 def _find_copy(new_names: _NewNames, file: OnnxFile, old: str, prefix: str) -> str | None:
-    """Return the new name of a file's value; ``prefix`` chooses among copies."""
+    """Return the new name of a file's value, None if unknown; ``prefix`` chooses among copies."""
     names = new_names.get((file, old))
     if names is None:
         return None

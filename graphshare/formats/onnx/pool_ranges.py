@@ -37,8 +37,8 @@ def list_ranges(path: str) -> list[tuple[int, int]]:
             places = [place for _, _, place in list_outside(read_model(join(folder, name)))]
         except GraphshareError as error:
             cause = error.__cause__
-            is_gone = isinstance(cause, (FileNotFoundError, IsADirectoryError))
-            if isinstance(cause, OSError) and not is_gone:
+            is_no_file = isinstance(cause, (FileNotFoundError, IsADirectoryError))
+            if isinstance(cause, OSError) and not is_no_file:
                 raise
             continue  # it cannot be read anyway
         for place in places:

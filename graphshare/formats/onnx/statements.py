@@ -12,7 +12,8 @@ from operator import is_
 
 from msgspec.structs import replace
 
-from graphshare.errors import InputError
+from graphshare.errors import Fault, InputError
+from graphshare.files.byte_source import DAMAGED
 from graphshare.formats.onnx.compose import set_opsets
 from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
 from graphshare.formats.onnx.messages import keep_field, keep_message, rewrite_message
@@ -36,7 +37,7 @@ from graphshare.ir.compare import Change, compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_NAMES, dtype_name
 from graphshare.ir.rebuild import rebuild_graph
-from graphshare.ir.walk import Body, list_operands, list_output_names
+from graphshare.ir.walk import Body, list_operands, list_output_names, list_value_places
 from graphshare.text.format import format_count, format_shape
 from graphshare.text.names import TakenNames
 
@@ -148,14 +149,14 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
         bodies = [stored.function.graph]
         for body in bodies:
             for node in body.nodes:
-                if _is_weight(node):
+                if _holds_weight(node):
                     name = f"{name_function(key)}/{node.name}"
                     weights[taken.take(name)] = node
                 bodies.extend(node.subgraphs)
     return weights
 
 
-def _is_weight(node: Node) -> bool:
+def _holds_weight(node: Node) -> bool:
     if not node.details.holds_value:
         return False
     place = find_stored(node.details).place
@@ -301,7 +302,7 @@ def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) ->
     outputs: dict[Node, dict[int, None]] = {}
     for head in left.heads:
         outputs.setdefault(head.node, {})[head.index] = None
-    others = {(head.node, head.index) for head in right.heads}
+    others = set(list_value_places(right.heads))
     for a, b in pairs:
         for index in outputs.get(a, ()):
             if (b, index) in others:
@@ -405,9 +406,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
     """
     models: list[Functions] = [list_functions(graph) for graph in graphs]
     graphs = align_unused_opsets(graphs, models)
-    calls = [
-        _list_all_calls(graph, functions) for graph, functions in zip(graphs, models, strict=True)
-    ]
+    calls = [*map(_list_all_calls, graphs, models)]
     used = {key[:2] for key in chain(*calls, *models)}
     taken: dict[FunctionKey, bytes] = {}
     for called, functions in zip(calls, models, strict=True):
@@ -437,9 +436,7 @@ def list_used_domains(graph: Graph, functions: Functions) -> set[str]:
 
 def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) -> list[Graph]:
     """Give imported but unused operator sets the version of a model that uses them."""
-    used = [
-        list_used_domains(graph, functions) for graph, functions in zip(graphs, models, strict=True)
-    ]
+    used = [*map(list_used_domains, graphs, models)]
     wanted: dict[str, int] = {}
     for graph, domains in zip(graphs, used, strict=True):
         for domain, version in get_source(graph).opsets.items():
@@ -463,8 +460,13 @@ def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
     fields: dict[Span, Span] = {}
     for key, function in functions.items():
         if key in names or _calls_any(function, names):
-            encoded = _encode(function.span, "function", names, names.get(key, ""))
-            fields[function.field] = keep_field(FUNCTION, encoded)
+            try:
+                encoded = _encode(function.span, "function", names, names.get(key, ""))
+                fields[function.field] = keep_field(FUNCTION, encoded)
+            except WireError as error:
+                message = f"function {name_function(key)} cannot be renamed: {error}"
+                where, at = function.span.file.path, f"byte {error.position}"
+                raise InputError(Fault(message, where=where, path=at, hint=DAMAGED)) from None
     source = get_source(graph)
     changed = tuple([(number, fields.get(span, span)) for number, span in source.fields])
     return replace(renamed, source=replace(source, fields=changed, heads=()))

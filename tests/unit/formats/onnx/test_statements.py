@@ -275,3 +275,23 @@ def test_a_function_that_cannot_be_decoded_is_compared_by_its_bytes(tmp_path: Pa
     assert compare(1, 2) == [("function", "own.Idle", sizes[0], f"{sizes[1]} (different ones)")]
     assert compare(0, 1) == [("function", "own.Idle", "1 node", f"{sizes[0]} (different ones)")]
     assert compare(1, 0) == [("function", "own.Idle", sizes[0], "1 node (different ones)")]
+
+
+def test_a_damaged_function_that_needs_a_new_name_is_refused(tmp_path: Path) -> None:
+    model = calling()
+    operator = model.functions[0].node[0].op_type.encode()
+    data = model.SerializeToString()
+    start = data.rindex(b'"' + bytes([len(operator)]) + operator, 0, data.rindex(b"Idle"))
+    damaged = data[: start + 1] + b"\x7f" + data[start + 2 :]
+    other = change(model, lambda m: setattr(m.functions[0], "doc_string", "text"))
+    paths = tmp_path / "other.onnx", tmp_path / "damaged.onnx"
+    for path, content in zip(paths, (other.SerializeToString(), damaged), strict=True):
+        path.write_bytes(content)
+    with pytest.raises(gs.InputError) as refusal:
+        gs.group(paths, prefixes=["a-", "b-"])
+    (fault,) = refusal.value.faults
+    assert (fault.where, fault.path) == (str(paths[1]), f"byte {start}")
+    assert fault.message.startswith(
+        "function own.Composed cannot be renamed: field 4 has 127 bytes"
+    )
+    assert fault.hint
