@@ -374,6 +374,7 @@ class Counterparts:
                     self._members.setdefault(a, {pair.reference: a})[pair.label] = b
 
     def names(self, node: Node) -> dict[str, str]:
+        """Return the twins' names by branch, the reference first."""
         return {label: twin.name for label, twin in self._members.get(node, {"": node}).items()}
 
     def expand(self, names: Collection[str]) -> set[str]:
@@ -385,6 +386,7 @@ class Counterparts:
         return expanded
 
     def describe(self, node: Node) -> list[str]:
+        """Return the names of a variable's twins, each with its branch."""
         twins = self._members.get(node, {"": node})
         if len(twins) > 1 and len(set(twins.values())) == 1:
             return [f"{node.name!r} (all branches)"]

@@ -1,6 +1,7 @@
 """Copies of a graph beside it, with their own parameters or shared ones.
 
-A copied node gets the branch's prefix before its name. All branches use one shared node.
+A copied node gets the branch's prefix before its name. All branches use one shared node:
+MXNet trains parameters as tied in this form only.
 """
 
 from __future__ import annotations

@@ -162,6 +162,7 @@ class OldVersion:
         )
 
     def _list_explicit(self, signature: Signature, node: Node) -> Iterable[tuple[str, str]]:
+        """Yield absent attributes that the version requires or has another default for."""
         for parameter in signature.parameters or ():
             name, default = parameter.name, parameter.default
             if name in node.attrs or default is None:

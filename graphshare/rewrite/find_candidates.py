@@ -231,7 +231,7 @@ def _are_related(group: list[Node], relations: Mapping[Node, list[str]]) -> bool
 
 
 def _group_related(group: list[Node], relations: Mapping[Node, list[str]]) -> list[list[Node]]:
-    """Nodes of one part are related directly or transitively."""
+    """Return the parts of several nodes that are related, directly or transitively."""
     leader: dict[Node, Node] = {node: node for node in group}
 
     def find(node: Node) -> Node:

@@ -301,7 +301,7 @@ class _Freeing:
         return f"give numbers for open sizes with `shapes`: with {row} no shape is known, because {self.unmeasured}"
 
     def _describe_layouts(self, outputs: Sequence[Axes]) -> Iterator[str]:
-        """Samples inside an axis lie between parts of each other."""
+        """Yield a note on each output with samples inside an axis, between parts of each other."""
         for head, axes in zip(self.graph.heads, outputs, strict=True):
             for number, axis in enumerate(axes):
                 if len(axis) > 1 and self.table.has_batch([axis]):

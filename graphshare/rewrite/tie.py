@@ -223,7 +223,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
 
     A copy follows the original. It gets MXNet's name for that operator's own input
     (``fc2_weight``), or if that is taken, the variable's with a number. Each further copy is a
-    branch of the rewrite, so that its record is written to a parameter file, too.
+    branch of the rewrite, so that the original's record in a parameter file is written for it, too.
 
     Raises:
         RefusedError: one of them is not a variable without inputs.

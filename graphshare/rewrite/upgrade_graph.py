@@ -280,7 +280,7 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
 
 
 def _upgrade_subgraph(graph: Graph) -> Graph:
-    """No other step runs here, and MXNet drops attributes."""
+    """Canonicalize names and counts; no other step runs here, and MXNet drops attributes."""
     drafts = _make_drafts(graph)
     for draft in drafts.values():
         draft.op = canonical(draft.op)

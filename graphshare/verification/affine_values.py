@@ -1,8 +1,4 @@
-"""Affine values (constant factor times a value plus constant bias), and their distance in steps.
-
-``LIMIT`` allows two folds of BatchNormalization in a row: docs/still-the-same.md counts their
-steps.
-"""
+"""Affine values (constant factor times a value plus constant bias), and their distance in steps."""
 
 from __future__ import annotations
 
@@ -17,7 +13,12 @@ from graphshare.ir.affine import AffineStep, Constant
 from graphshare.ops.kernel import Array
 
 LIMIT = 8.0
-"""The most steps of a dtype between two numbers that folds can compute from the same weights."""
+"""The most steps of a dtype between two numbers that folds can compute from the same weights.
+
+A fold takes a sum, a root (which halves the sum's error), a quotient and a product, each rounded by at
+most half a step: together 1.75 times the precision, so 3.5 steps, because a step is half to one
+precision of a number. Two folds may follow each other.
+"""
 WEIGHT_DTYPES = ("float16", "float32", "float64")
 """Dtypes of weights, the coarsest first."""
 _TILE = 1 << 24

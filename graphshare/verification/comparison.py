@@ -282,7 +282,7 @@ def _compare_inner(
             return
         if to_first and compared and not compared[-1].comparison:
             return
-        # Frees memory during the second run.
+        # Popping frees memory during the second run.
         result = compare_values(value, kept.pop((partner, index)), tolerance)
         name = reference.label(partner, index)
         compared.append(InnerComparison(name, node.name, node.operator_text, index, result))

@@ -65,7 +65,7 @@ _BENDS, _FEW, _RUNS = 12, 8, 64
 
 
 class _Departure(Struct, frozen=True):
-    """An element at which the sides diverge."""
+    """An element at which the sides diverge, with its starting numbers."""
 
     numbers: dict[Key, float]
 

@@ -171,7 +171,7 @@ class _Trial:
         self.tells_apart = self.batch is None
 
     def prove(self) -> SizesProof:
-        """Raises DisprovedError."""
+        """Compare both models. Raises DisprovedError."""
         # At least two sets, so that a batch mixes samples of different runs.
         least = max(2, -(-_SAMPLES // self.per_run), len(self.sets))
         drawn = self._draw(self.original, {}, least + self.inputs.rounds - 1)
@@ -279,7 +279,7 @@ class _Trial:
         return DisprovedError(Fault(message, where=self.source.where, hint=_HINT))
 
     def _prove_fixed(self, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> bool:
-        """Whether outputs are equal even with optimizations."""
+        """Compare at the file's sizes; return whether outputs are equal even with optimizations."""
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Without optimizations: some need fixed sizes, and change the order of sums.

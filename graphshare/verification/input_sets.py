@@ -111,6 +111,7 @@ class _SetReader:
         for path in _list(folder):
             stem, ending = os.path.splitext(os.path.basename(path))
             number = _VALUE.fullmatch(stem) if ending == ".pb" else None
+            # Outputs are read only if some are wanted.
             is_value = number is not None and (number[1] == "input" or bool(self._sides["output"]))
             if ending not in (".npz", ".npy") and not is_value:
                 continue
@@ -158,6 +159,7 @@ class _SetReader:
 
 
 def _list(folder: str) -> list[str]:
+    # Shorter names come first, so that numbers are in order.
     return [
         join(folder, name)
         for name in sorted(list_names(folder), key=lambda name: (len(name), name))

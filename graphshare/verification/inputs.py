@@ -254,6 +254,7 @@ class Drawer:
             ] = None
 
     def _draw_apart(self, setup: Setup) -> Iterator[Draw]:
+        """Yield sets that separate inputs equal in all sets so far."""
         for turn in range(_MORE):
             seed = self._find_seed(setup, turn)
             if seed is not None:

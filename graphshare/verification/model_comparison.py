@@ -271,7 +271,7 @@ class ModelComparison:
         return open_computation(model, executor, as_input=self._options.as_input)
 
     def _open_moved(self, side: int) -> Iterator[Computation]:
-        """Yield the model that has the coarser of two dtypes with weights a step off."""
+        """Yield a model with weights a step off, if it has the coarser of two dtypes."""
         if self._dtype and _find_coarsest(self._sides[side]) == self._dtype:
             moved = move_weights(self._sides[side], self._dtype)
             executor = next(iter(self._executors[side].values()))

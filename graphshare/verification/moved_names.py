@@ -151,7 +151,7 @@ def _sum_up(value: Array) -> Array:
 
 
 def _is_telling(value: Any) -> bool:
-    """Other values may be equal by chance."""
+    """Whether a value is an array of finite floats that hardly equals others by chance."""
     if not is_array(value) or value.dtype.kind != "f":
         return False
     if value.size < 2 or not np.isfinite(value).all():

@@ -347,7 +347,10 @@ class RegionWalk:
         return _Step(cone, (parts[0], parts[1]), terms, self._is_judged(cone))
 
     def _judge(self, step: _Step) -> None:
-        """Raises InputError if the backend rejects a side, RefusedError if it fails."""
+        """Compute both sides of a region, and judge it unless already judged.
+
+        Raises InputError if the backend rejects a side, RefusedError if its computation fails.
+        """
         compared: list[tuple[Region, int]] = []
         is_same = True
         try:

@@ -217,8 +217,8 @@ _FIRST_INFERENCE = 7
 
 
 class Foldable(msgspec.Struct, frozen=True, eq=False):
-    """A node that is linear in a weight, or scales channels; ``linear`` or ``scaling`` read
-    attributes.
+    """A node that is linear in a weight, or scales channels, with the attributes that ``linear`` or
+    ``scaling`` reads.
 
     ``fault`` is the reason not to fold it, as the end of a sentence about it; empty if none is
     known.

@@ -54,7 +54,8 @@ def plan_names(
 ) -> Plan:
     """Return new names for matched ``nodes``. Parameters move with aliases and overrides.
 
-    Each stored name of an output is matched separately. Names in ``kept`` stay.
+    Each stored name of an output is matched separately. Names in ``kept`` stay. The transform
+    finds collisions.
 
     Raises:
         RefusedError: rules form a cycle, or an option matches nothing.

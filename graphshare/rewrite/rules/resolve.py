@@ -342,7 +342,7 @@ class Chooser:
                         compile_substitution(rule.text, rule.to),
                     )
                 )
-        self._patterns.reverse()
+        self._patterns.reverse()  # the last rule wins
 
     def step(self, name: str, kinds: Collection[Only] | None = None) -> NameStep | None:
         best, chosen = -1, None

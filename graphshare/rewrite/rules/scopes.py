@@ -165,6 +165,7 @@ class Overrides:
         RefusedError.raise_any(faults)
 
     def chain(self, scope: Sequence[str]) -> Iterator[Step]:
+        """Yield the steps of :meth:`resolve_scope`, one by one."""
         at = tuple(scope)
         rule = self._deepest(at, at)
         block = self.block(at)
