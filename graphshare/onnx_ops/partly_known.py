@@ -74,7 +74,7 @@ def _slice(call: Call, first: Known, shape: Sequence[int]) -> Known | None:
     starts, ends, axes, steps = (call.integers("", place) for place in (1, 2, 3, 4))
     if not starts or not ends or len(starts) != 1 or any(axes or ()):
         return None
-    inner = prod(shape[1:])
+    inner = prod(shape[1:]) if shape else 0  # a scalar has no rows
     step = steps[0] if steps else 1
     if not inner or not step:
         return None
