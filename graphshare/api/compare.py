@@ -18,7 +18,7 @@ from graphshare.checkpoint.load import (
     as_path,
 )
 from graphshare.checkpoint.map_file import read_map
-from graphshare.errors import Fault
+from graphshare.errors import Fault, UsageError
 from graphshare.resources import Resources
 from graphshare.text.urls import is_url
 from graphshare.verification.branches import check_names
@@ -28,7 +28,6 @@ from graphshare.verification.flow import (
     check_options,
     limit_proof,
     make_options,
-    refuse_options,
 )
 from graphshare.verification.inputs import Inputs
 from graphshare.verification.model_comparison import ModelComparison, Rung
@@ -102,7 +101,7 @@ def compare(
         )
     if exact and by_weights:
         faults.append(Fault("`exact` accepts less than `by_weights`: give one of them"))
-    refuse_options(faults)
+    UsageError.raise_any(faults)
     record = find_record(other)
     if record is None and (swapped := find_record(model)) is not None:
         record, model = swapped, other  # type: ignore[assignment]
@@ -148,7 +147,7 @@ def _check_record_options(options: ProofOptions, needing_two: Mapping[str, objec
     ]
     if options.inputs.sets is not None or options.inputs.rounds > 1:
         faults.append(Fault("a record has inputs of its own: leave `sets` and `rounds` out"))
-    refuse_options(faults)
+    UsageError.raise_any(faults)
 
 
 def _read_names(path: str | None) -> dict[str, str]:

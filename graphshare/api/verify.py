@@ -27,7 +27,6 @@ from graphshare.verification.flow import (
     check_options,
     limit_proof,
     make_options,
-    refuse_options,
 )
 from graphshare.verification.inputs import Inputs
 from graphshare.verification.pairing import pair_branches, pair_by_rewrite, upgrade_model
@@ -83,7 +82,7 @@ def verify(
         allow_unsupported=allow_unsupported,
         strict_engine=strict_engine,
     ).with_values(feeds, shapes, source.graph)
-    refuse_options(check_options(options))
+    UsageError.raise_any(check_options(options))
     faults = find_format(source.graph).find_lacks(
         Operation.TRAINING, ["`train_step`"] if train_step else [], where=source.where
     )

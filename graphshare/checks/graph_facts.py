@@ -168,12 +168,10 @@ def _compare_parameters(
     first: Node, second: Node, left: Mapping[str, Node], right: Mapping[str, Node]
 ) -> SharingPair:
     """Sort the formal inputs at which both operators have a variable; ``right`` has the order."""
-    pair = SharingPair(first, second, shared=[], separate=[])
-    for formal, variable in right.items():
-        if formal in left:
-            formals = pair.shared if variable is left[formal] else pair.separate
-            formals.append(formal)
-    return pair
+    both = [formal for formal in right if formal in left]
+    shared = [formal for formal in both if left[formal] is right[formal]]
+    separate = [formal for formal in both if left[formal] is not right[formal]]
+    return SharingPair(first, second, shared, separate)
 
 
 def find_parameters(context: CheckContext, node: Node, formals: Collection[str]) -> dict[str, Node]:

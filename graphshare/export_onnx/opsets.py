@@ -50,8 +50,9 @@ def refuse_versions(graph: Graph, opset: int) -> list[Fault]:
 
 
 def _is_newer(node: Node, opset: int) -> bool:
-    versions = (FIRST_WITH.get((node.op, name), 0) for name in node.attrs)
-    return max(FIRST.get(node.op, 0), *versions, 0) > opset
+    versions = [FIRST.get(node.op, 0)]
+    versions += [FIRST_WITH.get((node.op, name), 0) for name in node.attrs]
+    return max(versions) > opset
 
 
 def list_operators(graph: Graph) -> list[tuple[Node, NodeDetails]]:

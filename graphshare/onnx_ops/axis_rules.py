@@ -425,8 +425,9 @@ def _gather_elements(call: Call) -> Outputs:
     along = [call.get_axes(place)[axis] for place in range(len(call.operands))]
     call.refuse_batch(along, "selects samples by index")
     common = call.align(axis)
-    indices = 1 if call.node.op == "GatherElements" else 0
-    common[axis] = call.get_axes(indices)[axis]
+    # As many as indices, or as the data that ScatterElements changes.
+    place = 1 if call.node.op == "GatherElements" else 0
+    common[axis] = call.get_axes(place)[axis]
     return [tuple(common)]
 
 

@@ -140,12 +140,10 @@ def _regroup_axis(operand: _Operand, axis: int) -> int | None:
         return None
     ahead, size = prod(operand.shape[:axis]), operand.shape[axis]
     before = accumulate(operand.own, mul, initial=1)
+    pairs = enumerate(zip(before, operand.own, strict=False))
+    places = [place for place, pair in pairs if pair == (ahead, size)]
     # Several axes of size 1 may match: the last one counts.
-    at = None
-    for place, own in enumerate(zip(before, operand.own, strict=False)):
-        if own == (ahead, size):
-            at = place
-    return at
+    return places[-1] if places else None
 
 
 def _gather_axis(operand: _Operand, axis: int) -> int | None:

@@ -126,4 +126,4 @@ def _find_batch_axis(rule: BySample, place: int, axes: Axes) -> int | None:
     at = rule.operands.get(place, rule.broadcast.get(place))
     if at is None or not -len(axes) <= at < len(axes):
         return None
-    return range(len(axes))[at]
+    return at % len(axes)

@@ -197,11 +197,6 @@ def find_obstacles(
     return tuple(sorted({*obstacles, *(fault.message for fault in faults)}))
 
 
-def refuse_options(faults: Sequence[Fault]) -> None:
-    """Raise UsageError with all faults, if any."""
-    UsageError.raise_any(faults)
-
-
 RoundComparisons = tuple[list[Values], list[EngineComparison]]
 """The comparisons of both sides in each engine, and of each other engine with the first."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.ir.affine import Constant
 from graphshare.ir.graph import Entry
-from graphshare.ir.walk import list_operands, own_inputs
+from graphshare.ir.walk import find_operand, own_inputs
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count
 from graphshare.verification.affine_values import WEIGHT_DTYPES
@@ -162,8 +162,7 @@ def _find_step(model: Checkpoint, head: Entry) -> float:
         return 1.0
     if head.node.op != "DequantizeLinear":
         return 0.0
-    operands = list_operands(head.node)
-    scale = operands[1] if len(operands) > 1 else None
+    scale = find_operand(head.node, 1)
     if scale is None or scale.node.op or scale.node.name not in model.params:
         return 0.0
     numbers = np.asarray(model.params[scale.node.name])

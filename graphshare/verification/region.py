@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Feeds = tuple[Mapping[str, Array], Mapping[str, Array]]
 """The values of inputs of both models, by their names there."""
-Origin = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
+Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
 """Both sides' operators in a region, and by right start its left value and its own dtype."""
 
 
@@ -107,7 +107,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
     region: Region
     draw: int
-    start: Origin
+    start: Start
 
     @property
     def departs(self) -> bool:

@@ -52,9 +52,9 @@ from graphshare.verification.region import (
     BodyJudge,
     Feeds,
     Judgement,
-    Origin,
     Region,
     RegionReport,
+    Start,
     judge_region,
     make_region,
 )
@@ -576,7 +576,7 @@ class RegionWalk:
         return [known[get_place(entry)] for entry in entries]
 
 
-def _describe_start(plan: RegionPlan, cone: Cone) -> Origin:
+def _describe_start(plan: RegionPlan, cone: Cone) -> Start:
     """Return both sides' operators, and left values of right starts."""
     sources = plan.list_sources(cone)
     starts = {
