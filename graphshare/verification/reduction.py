@@ -60,7 +60,7 @@ _Inner = Mapping[Place, tuple[Entry, Any]]
 class Parts(Struct, frozen=True, eq=False):
     """Both sides up to ``end``. ``starts`` maps each side's starting places to names of ``values``.
 
-    ``dtypes`` has right dtypes by place where they differ, else None.
+    ``dtypes`` has dtypes of places on the right where they differ, else None.
     """
 
     end: Pair

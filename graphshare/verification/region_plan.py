@@ -533,7 +533,7 @@ class Planner:
             try:
                 return list(TopologicalSorter(needs).static_order()), of_node
             except CycleError as error:
-                # Each pair that remains makes regions smaller.
+                # One at a time: each pair that remains makes regions smaller.
                 stuck = {*error.args[1]}
                 crossed = [pair for pair in pairs if stuck & {pair[0].node, pair[1].node}]
                 wrong = max(crossed, key=self._measure_shift)

@@ -168,6 +168,7 @@ class RegionWalk:
         return {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
 
     def list_regions(self) -> tuple[list[Region], list[RegionReport]]:
+        """Return the plan's regions, and the reports of their bodies."""
         regions: list[Region] = []
         inner: list[RegionReport] = []
         unreported = dict(self._bodies.reports)

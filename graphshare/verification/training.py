@@ -1,4 +1,8 @@
-"""Stage 4: train both branches together for one step, to distinguish tied from copied parameters."""
+"""Stage 4: train both branches together for one step, to distinguish tied from copied parameters.
+
+On equal inputs both must stay equal; on different ones tied parameters stay one array, while copies
+diverge.
+"""
 
 from __future__ import annotations
 

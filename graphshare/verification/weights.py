@@ -194,7 +194,7 @@ class Weigher:
     def find_constant(
         self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES
     ) -> Constant | None:
-        """By default ``dtypes`` are floats."""
+        """Return a constant of some dtypes (by default floats) that a side reads, else None."""
         place, terms = get_place(entry), self._plan.terms[side]
         if place not in terms.terms or place in self._fed:
             return None
