@@ -152,8 +152,8 @@ def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
     if kind == "max":
         return _maximum(t, x, x.dtype, cells)
     if kind == "sum":
-        count = t.number(prod(cells.window.kernel), x.dtype)
-        return t.emit("Mul", _average_all(t, x, cells), count)
+        mean = _average_all(t, x, cells)
+        return t.emit("Mul", mean, t.number(prod(cells.window.kernel), x.dtype))
     has_padding = any((*cells.begin, *cells.end))
     include = has_padding and t.attrs.get("count_include_pad") is not False
     # ONNX counts all padding; MXNet not the cells that `full` adds beyond pad.
