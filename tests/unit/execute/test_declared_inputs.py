@@ -16,6 +16,7 @@ from graphshare.execute.prepare.declared_inputs import (
     draw_as,
     fits_sizes,
     format_declared,
+    unify_sizes,
 )
 from graphshare.formats.facets import Integers
 from graphshare.formats.params.narrow_dtypes import find_numpy_dtype
@@ -299,3 +300,14 @@ def test_shapes_as_models_declare_them() -> None:
     assert fits_sizes(["n"], ["m"])
     assert not fits_sizes([1, 4], [1, 5])
     assert not fits_sizes([1, "n"], [1])
+
+
+def test_a_size_without_a_name_differs_from_one_named_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = {"x": ("float32", (None, "None")), "y": ("float32", ("None",))}
+    monkeypatch.setattr(declared_inputs, "list_declared", lambda graph: declared)
+    graph: Any = SimpleNamespace(
+        variables=lambda: [SimpleNamespace(name=name) for name in declared]
+    )
+    names = {name: name for name in declared}
+    unified = unify_sizes((graph, graph), names, {"y": (4,)}, ("the original", "the copy"))
+    assert unified == {"y": (4,), "x": (None, 4)}
