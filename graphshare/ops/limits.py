@@ -51,14 +51,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         self, attrs: Attrs, shapes: Shapes, dtypes: Types, arrays: Sequence[Array] = ()
     ) -> str | None:
         """Describe the first violation, or return None. Unknown shapes and dtypes pass."""
-        stated = (
+        violation = (
             self._attribute_violation(attrs)
             or self._dtype_violation(dtypes)
             or self._shape_violation(shapes)
         )
-        if stated is None and self.finite and not all(map(_is_finite, arrays)):
+        if violation is None and self.finite and not all(map(_is_finite, arrays)):
             return "expected finite numbers"
-        return stated
+        return violation
 
     def _attribute_violation(self, attrs: Attrs) -> str | None:
         for keys, least in ((self.positive, 1), (self.not_negative, 0)):

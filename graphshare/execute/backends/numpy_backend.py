@@ -54,7 +54,7 @@ class KernelComputation(Computation):
     ) -> None:
         self.graph, self.parameters, self.where = graph, parameters, where
         self.roles = assign_roles(graph, held=list_parameter_names(parameters), as_input=as_input)
-        self._parameters = frozenset(list_parameters(self.roles))
+        self._parameter_nodes = frozenset(list_parameters(self.roles))
         self._auxiliary = find_auxiliary(self.roles)
         self._executor, self._as_input = executor, as_input
         self.engine = executor.title
@@ -92,7 +92,9 @@ class KernelComputation(Computation):
     ) -> Sequence[Fault]:
         known = {*fed, *(list_parameter_names(self.parameters) or ())}
         missing = [
-            node for node in self._variables if node in self._parameters and node.name not in known
+            node
+            for node in self._variables
+            if node in self._parameter_nodes and node.name not in known
         ]
         try:
             with locate_refusals(self):
@@ -103,7 +105,7 @@ class KernelComputation(Computation):
         return ()
 
     def is_parameter(self, node: Node) -> bool:
-        return node in self._parameters
+        return node in self._parameter_nodes
 
     def is_constant(self, node: Node) -> bool:
         return node in self._constants
@@ -170,7 +172,7 @@ class KernelComputation(Computation):
         key = self._make_key(values)
         if key not in self._cases:
             own = [node for node in self._variables if node in values]
-            held = {node: values[node] for node in own if node in self._parameters}
+            held = {node: values[node] for node in own if node in self._parameter_nodes}
             fed = {node: values[node] for node in own if node not in held}
             self._keep(values, self._assign(fed, EMPTY, DEFAULT, held))
         return self._cases[key]

@@ -129,9 +129,9 @@ class SessionComputation(Computation):
         sizes: Sequence[int] = ()
         if drawer.open_names:
             sizes = OPEN_SIZES if options.batch == 1 else SIZES_OF_BATCH
-        differences = (True, False) if options.batch > 1 else (False,)
+        choices = (True, False) if options.batch > 1 else (False,)
         failure: InputError | None = None
-        for is_batch, size, differ in product((False, True), sizes, differences):
+        for is_batch, size, differ in product((False, True), sizes, choices):
             with self.locate():
                 values = drawer.draw(size, is_batch=is_batch, batch=options.batch, differ=differ)
             self.check_sizes(values)

@@ -229,8 +229,8 @@ class InputDrawer:
         names = dict.fromkeys((*order, *declared))
         self._declared = {name: declared[name] for name in names if name in declared}
         faults: list[Fault] = []
-        for option, options in (("`feeds`", feeds), ("`shapes`", shapes)):
-            for name in options:
+        for option, by_name in (("`feeds`", feeds), ("`shapes`", shapes)):
+            for name in by_name:
                 if name not in declared:
                     message = f"{option} {name!r} is not an input: the model contains its value"
                     faults.append(Fault(message))

@@ -186,7 +186,7 @@ def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
         KernelError: the attributes do not map the inputs to distinct variables.
     """
     places = foreach_places(attrs)
-    _check_number(places, count)
+    _check_input_count(places, count)
     if sorted(places) != list(range(count)):
         raise KernelError(
             "in_data_locs, in_state_locs and remain_locs do not name "
@@ -195,7 +195,7 @@ def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
     return places
 
 
-def _check_number(places: Sequence[int], count: int) -> None:
+def _check_input_count(places: Sequence[int], count: int) -> None:
     require(
         len(places) == count,
         f"in_data_locs, in_state_locs and remain_locs map "
@@ -325,7 +325,7 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     Return the first ``num_out_data`` heads, stacked, then the last states.
     """
     places = foreach_places(attrs)
-    _check_number(places, len(inputs))
+    _check_input_count(places, len(inputs))
     data, states = len(attrs["in_data_locs"]), len(attrs["in_state_locs"])
     lengths = {x.shape[0] for x in inputs[:data]}
     require(len(lengths) == 1, "the data inputs must have the same size along axis 0")

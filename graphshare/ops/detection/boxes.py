@@ -292,8 +292,8 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     if shape is not None:
         width = shape[-1] if len(shape) >= 2 else 0
         first, score, number = attrs["coord_start"], attrs["score_index"], attrs["id_index"]
-        corner = range(first, first + 4)
-        if min(first, score) < 0 or score in corner or number in corner or score == number:
+        box = range(first, first + 4)
+        if min(first, score) < 0 or score in box or number in box or score == number:
             raise KernelError(
                 f"coord_start {first}, score_index {score} and id_index {number} must name different numbers of a row"
             )

@@ -117,7 +117,7 @@ def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     if shape is None:
         return inputs, outputs
     if len(shape) == 1:
-        return inputs, [shape * 2]
+        return inputs, [(shape[0], shape[0])]
     return same_shapes(attrs, inputs, outputs)
 
 

@@ -55,8 +55,8 @@ def _sequence_rule(use: Use) -> Outcome:
     axis = use.value("axis")
     samples = 1 - (axis or 0)
     data, lengths = use.input(0), use.input(1)
-    has_other_lengths = lengths is not None and lengths.axis != 0
-    if data is None or data.axis != samples or has_other_lengths:
+    has_misplaced_lengths = lengths is not None and lengths.axis != 0
+    if data is None or data.axis != samples or has_misplaced_lengths:
         return f"expects the samples on axis {samples} and time on axis {1 - samples}"
     return data.with_axis(0, -1) if use.signature.name == "SequenceLast" else data
 

@@ -260,9 +260,9 @@ def _ediff1d_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     sizes = [count_elements(shape) for shape in inputs]
     if None in sizes:
         return inputs, outputs
-    # MXNet ignores further ones
-    size, *arrays = [size or 0 for size in sizes]
-    count = max(0, size - 1)
+    first, *arrays = [size or 0 for size in sizes]
+    count = max(0, first - 1)
+    # MXNet ignores arrays that are not announced.
     for key in ("to_begin", "to_end"):
         if attrs[f"{key}_arr_given"]:
             count += arrays.pop(0) if arrays else 0
