@@ -19,7 +19,7 @@ def convert(x: Array, dtype: Any) -> Array:
     As on x86, a number outside the range (NaN, infinite, too large) becomes the least int64, for
     narrower dtypes the low bits of the least int32.
     """
-    # Comparing a dtype with an unknown name takes as long as a small kernel.
+    # Only names: comparing a dtype with an unknown name takes as long as a small kernel.
     if isinstance(dtype, str):
         require(dtype != "bfloat16", NO_BFLOAT16)
     wanted = np.dtype(dtype)

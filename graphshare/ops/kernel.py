@@ -38,10 +38,11 @@ class Context(msgspec.Struct):
     ``num_outputs`` counts the requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` on
     arrays for its variables, in their own order, and returns its heads. ``shapes`` are inferred
     output shapes (empty without inference), for operators whose shape only inference knows
-    (``_zeros`` of ``(2, 0, 200)``). ``empty(shape, dtype)`` allocates large results and scratch in
-    reused buffers. ``inner`` are the first subgraph's operators with attributes, inputs before
-    users. ``once(positions, key, compute)`` is ``compute()``, which must depend only on ``key`` and
-    the inputs at ``positions``: for parameters of a bound graph only the first call computes it.
+    (``_zeros`` of ``(2, 0, 200)``, or without axes under NumPy shapes). ``empty(shape, dtype)``
+    allocates large results and scratch in reused buffers. ``inner`` are the first subgraph's
+    operators with attributes, inputs before users. ``once(positions, key, compute)`` is
+    ``compute()``, which must depend only on ``key`` and the inputs at ``positions``: for parameters
+    of a bound graph only the first call computes it.
     """
 
     training: bool = False

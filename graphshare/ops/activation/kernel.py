@@ -273,7 +273,8 @@ def accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forwar
     """Extend a kernel to integers: compute in float64 and truncate."""
 
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
-        if x.dtype.kind == "f" or forward is relu:  # relu computes integers itself, tanh, too
+        # relu and tanh compute integers themselves.
+        if x.dtype.kind == "f" or forward is relu:
             return forward(context, attrs, x)
         if forward is tanh and x.dtype.kind in "iu":
             return forward(context, attrs, x)

@@ -86,6 +86,7 @@ def translate_while(t: Translation) -> list[str]:
     outputs = t.emit_several(
         "Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body
     )
+    # Loop returns final states first, MXNet last.
     collected = zip(outputs[len(begins) :], t.outputs, strict=False)
     return [*(_fill_up(t, x, out) for x, out in collected), *outputs[: len(begins)]]
 

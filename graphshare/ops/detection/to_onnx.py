@@ -198,8 +198,9 @@ def translate_multi_box_target(t: Translation) -> list[str]:
 
 
 def _emit_shared(t: Translation) -> tuple[str, str]:
-    """Return overlaps ``(B, N, L)``, -1 after the last label, and whether a sample has labels ``(B,
-    1)``.
+    """Return overlaps ``(B, N, L)``, -1 after the last label.
+
+    The second result ``(B, 1)`` is whether a sample has labels.
     """
     anchors, labels, _ = t.inputs
     batch, rows, _ = labels.shape
@@ -218,6 +219,7 @@ def _emit_shared(t: Translation) -> tuple[str, str]:
 
 
 def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
+    """Return the anchors least likely background, by ``negative_mining_ratio``."""
     scores, dtype = t.inputs[2], t.inputs[2].dtype
     count = scores.shape[2]
     numbers = t.reduce("ReduceSum", t.cast(positive, "int64", "bool"), (1,), keepdims=True)

@@ -174,7 +174,7 @@ KERNELS = with_limits(
 
 
 def to_tensor_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Reshape ``dy`` in memory order, neither divided by 255 nor transposed."""
+    """As in MXNet, reshape ``dy`` in memory order, neither divided by 255 nor transposed."""
     (x,) = entry.inputs
     result: Array = np.ascontiguousarray(dy).reshape(x.shape).astype(x.dtype, copy=False)
     return result

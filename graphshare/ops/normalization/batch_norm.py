@@ -122,7 +122,7 @@ def _scale_and_shift(
     *,
     relu: bool = False,
 ) -> Array:
-    """Return (x - mean) * scale + beta, in a reusable ``x``.
+    """Return (x - mean) * scale + beta, with ``relu`` at least 0, in a reusable ``x``.
 
     Compute x * scale + shift unless the terms would cancel so far that their rounding matters.
     """

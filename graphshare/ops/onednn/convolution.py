@@ -265,6 +265,7 @@ def _is_relu(operator: str, attrs: Attrs) -> bool:
 
 
 def _is_finite(filters: Filters, scale: Array, factor: Any) -> bool:
+    """Return whether float32 holds all results."""
     # Sums fit into int32; an added number has 8 bits.
     largest = float(1 << 31)
     if filters.bias is not None:

@@ -272,6 +272,7 @@ def pooling_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def _data_gradient(attrs: Attrs, x: Array, y: Array, dy: Array, *, to_all: bool = False) -> Array:
+    """Return the data's gradient; with ``to_all`` every maximum gets all of ``dy``."""
     axes, window = axes_and_window(attrs, x.shape)
     kind = attrs["pool_type"]
     data, gradient = to_compute_dtype(x), to_compute_dtype(dy)

@@ -112,7 +112,7 @@ class Weights(NamedTuple):
     def times(self, x: Array) -> Array:
         """Multiply ``x`` ``(N, in)`` by the rows in float64.
 
-        As without VNNI, pairs of products are added in 16 bits and clipped.
+        Like processors without VNNI, add products in pairs in 16 bits and clip each sum.
         """
         x = x.astype(np.float64)
         # Exact sums; the loop subtracts what clipping cuts.

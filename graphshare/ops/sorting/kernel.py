@@ -145,7 +145,7 @@ KERNELS = (
 
 
 def topk_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array | None:
-    """Return :func:`sort_gradient`; indices and masks have no gradient."""
+    """Return ``dy`` at the values' original positions; indices and masks have no gradient."""
     if entry.attrs["ret_typ"] not in ("value", "both"):
         return None
     x = entry.inputs[0]
