@@ -106,7 +106,10 @@ class Executor:
         return Run(done.outputs[: len(heads)], done.peak_bytes)
 
     def find_plan(self, heads: Sequence[Entry]) -> ExecutionPlan:
-        """Return the steps of numpy for these heads; cached. Raises as :func:`make_plan`."""
+        """Return the steps of numpy for these heads; cached. Raises as :func:`make_plan`.
+
+        A kernel that is registered later does not change a cached plan.
+        """
         key = tuple((entry.node, entry.index) for entry in heads)
         if key not in self._plans:
             if len(self._plans) >= _KEPT:
