@@ -20,10 +20,12 @@ from typing import Any, NoReturn, TypeVar
 
 import pytest
 
+from tests.slow import read_slow
+
 ROOT = Path(__file__).parents[1]
 NONE = "none"  # stands for the cases of a corpus that is not there
 Case = TypeVar("Case")
-MANY = 5
+MANY = 2
 """Cases of a function that an everyday run of all tests takes at least; of more than ten times as
 many it takes a tenth.
 """
@@ -87,11 +89,17 @@ def is_of_all_tests(config: pytest.Config) -> bool:
 
 
 def find_surplus(tests: Iterable[str]) -> set[str]:
-    """Return the tests that a run of everything leaves out everyday: of a function with many cases it takes a part."""
+    """Return the tests that a run of everything leaves out everyday: those of slow functions; of
+    a function with many cases it takes a part.
+    """
     functions: dict[str, list[str]] = {}
     for test in tests:
         functions.setdefault(test.partition("[")[0], []).append(test)
-    return {test for of in functions.values() for test in rank(of)[max(MANY, len(of) // 10) :]}
+    surplus: set[str] = set()
+    for function, cases in functions.items():
+        count = 0 if function in read_slow() else max(MANY, len(cases) // 10)
+        surplus.update(rank(cases)[count:])
+    return surplus
 
 
 def pick_tenth(tests: Iterable[Case], name: Callable[[Case], str] = str) -> list[Case]:

@@ -6,6 +6,7 @@ Of these tests ``GRAPHSHARE_TENTH`` takes a tenth.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import chain
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import pytest_collection_modifyitems
+from tests.slow import find_slow, read_slow
 from tests.surroundings import (
     MANY,
     ROOT,
@@ -62,6 +64,34 @@ def test_of_many_cases_of_a_function_a_tenth_is_run_and_of_few_all() -> None:
     surplus = find_surplus([*many, *few, "test_it.py::test_alone"])
     assert surplus < set(many)
     assert len(surplus) == 180
+
+
+def test_slow_functions_are_left_out_and_exist() -> None:
+    slow = sorted(read_slow())
+    assert find_surplus([f"{slow[0]}[a]", f"{slow[0]}[b]", "test_it.py::test_alone"]) == {
+        f"{slow[0]}[a]",
+        f"{slow[0]}[b]",
+    }
+    for function in slow:
+        path, _, name = function.partition("::")
+        assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.M), (
+            f"{function} is gone: record slow tests again"
+        )
+
+
+def test_functions_with_a_long_case_are_slow() -> None:
+    log = [
+        "12.30s call     tests/a/test_a.py::test_long[1, [2]]",
+        "0.40s call     tests/a/test_a.py::test_long[3]",
+        "2.00s setup    tests/a/test_b.py::test_of_a_long_fixture",
+        "1.99s call     tests/a/test_b.py::test_short",
+        "9.00s call     tests/meta/test_language.py::test_no_banned_phrase",
+        "== 3 passed in 12.30s ==",
+    ]
+    assert find_slow(log, 2) == [
+        "tests/a/test_a.py::test_long",
+        "tests/a/test_b.py::test_of_a_long_fixture",
+    ]
 
 
 def test_who_asks_for_some_tests_gets_all_of_their_cases(monkeypatch: pytest.MonkeyPatch) -> None:
