@@ -20,6 +20,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import MXNET_DOMAIN, Entry, Graph, Kept, Node
 from graphshare.ir.rebuild import rebuild_graph, rename_node
+from graphshare.ir.walk import list_value_places
 from graphshare.ops.registry import (
     auxiliary_slots,
     find_signature,
@@ -298,7 +299,7 @@ def resolve_each(
                     Fault(f"{option} {name!r} matches no output and no operator", hint=hint)
                 )
             earlier = chain.from_iterable(targets)
-            chosen = {(entry.node, entry.index) for entry in earlier}
+            chosen = set(list_value_places(earlier))
             targets.append([entry for entry in matched if (entry.node, entry.index) not in chosen])
         else:
             hint = suggest_names(known.hint, name)

@@ -9,8 +9,8 @@ from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names, fi
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.formats.model_format import Operation, require
-from graphshare.ir.graph import EMPTY
+from graphshare.formats.model_format import Operation, find_format, require
+from graphshare.ir.graph import EMPTY, Graph
 from graphshare.rewrite.add_branches import plan_duplicate
 from graphshare.rewrite.choices import BranchOptions, Duplication, Mode, ModeOrBatch
 from graphshare.rewrite.tie import note_copied_attributes
@@ -75,15 +75,15 @@ def duplicate(
     notes = [*report.notes, *notes_on(source.parameter_file, source.graph, report.roles)]
     if mode != "batch":
         with locate_refusals(source):
-            notes += _note_unmoved(source, report, mode)
+            notes += _note_unmoved(source.graph, report, mode)
         notes += note_copied_attributes(report.graph) if mode == "tie" else []
     needs_params = bool(report.copied or report.renames)
     return follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
 
 
-def _note_unmoved(model: Checkpoint, report: Duplication, mode: ModeOrBatch) -> list[str]:
+def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[str]:
     calls = [node for node in report.branches[-1].images if node.op]
-    count = len(model.format.bodies.index_functions(model.graph, calls))
+    count = len(find_format(graph).bodies.index_functions(graph, calls))
     weights = format_count(count, "weight")
     if mode == "tie" and not report.tied and not count:
         if report.copied:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -32,7 +31,7 @@ from graphshare.text.names import TakenNames, did_you_mean, split_key
 from graphshare.text.summary import ShortRepr, format_html, quote_name
 
 
-class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False, dict=True):
+class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """A graph with its parameters, as it was loaded or as a rewrite made it.
 
     ``parameter_file`` is the index of the parameters: names, shapes, dtypes and places of the
@@ -117,11 +116,6 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False, dict=True):
         """
         return list_parameter_names(self.parameter_file)
 
-    @cached_property
-    def format(self) -> ModelFormat:
-        """The format of the graph."""
-        return find_format(self.graph)
-
     @property
     def loaded_models(self) -> tuple[Checkpoint, ...]:
         """The models that were loaded: the sources of a rewrite, else this one."""
@@ -154,7 +148,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False, dict=True):
                 hint = did_you_mean(name, known)
                 faults.append(Fault(f"the graph has no variable named {name!r}", hint=hint))
         RefusedError.raise_any(faults)
-        in_model = self.format.holds_parameters
+        in_model = find_format(self.graph).holds_parameters
         file = replace_arrays(self.parameter_file, arrays, None if in_model else auxiliary)
         return msgspec.structs.replace(self, parameter_file=file, needs_params=True)
 

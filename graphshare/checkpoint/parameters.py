@@ -226,7 +226,7 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     ``drop_unused`` drops records of no variable, which otherwise stay unchanged, and of dropped
     variables. Raises RefusedError for names of two records.
     """
-    records = [(record, *split_key(record.key or "")) for record in params.records]
+    records = [(record, *split_key(record.full_name)) for record in params.records]
     held = frozenset(name for _, _, name in records)
     first, *others = _list_names_by_branch(rewrite, held)
     if not drop_unused:  # a record of no variable goes into the result once, with the first branch
@@ -238,7 +238,7 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
         for record, kind, name in records:
             for new in names.get(name, ()):
                 key = join_key(kind, new)
-                owner = owners.setdefault(key, record.key or "")
+                owner = owners.setdefault(key, record.full_name)
                 if owner != record.key:
                     message = f"records {owner!r} and {record.key!r} would both become {key!r}"
                     faults.setdefault(key, Fault(message, where=params.path))
@@ -304,7 +304,7 @@ def notes_on(
     }
     if unused:
         misfits["contains arrays that no variable uses"] = [
-            record.key or "" for record in params.records if record.name not in prefixes
+            record.full_name for record in params.records if record.name not in prefixes
         ]
     for text, names in misfits.items():
         if names:
@@ -332,7 +332,7 @@ def _wrong_prefixes(
     if not wrong:
         return []
     unclear = set(_list_unclear(graph))
-    return [record.key or "" for record in wrong if record.name not in unclear]
+    return [record.full_name for record in wrong if record.name not in unclear]
 
 
 def _list_unclear(graph: Graph) -> Iterator[str]:

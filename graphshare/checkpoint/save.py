@@ -35,6 +35,7 @@ from graphshare.formats.model_format import (
     ModelFormat,
     Operation,
     SaveOptions,
+    find_format,
     load_format,
     require,
 )
@@ -102,7 +103,7 @@ def resolve_outputs(
         RefusedError: an output is an input without ``in_place``.
     """
     out, params, map = ("" if path is None else os.fspath(path) for path in (out, params, map))
-    format_ = model.format
+    format_ = find_format(model.graph)
     if in_place and (not out or _is_own_graph(out, model)):
         graph, params = _own_files(model, params)
         out = out or graph
@@ -212,7 +213,7 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
     """Yield notes on parameter files beside the new symbol file that are not written and do not
     fit.
     """
-    stem, format_ = find_stem(outputs.graph), model.format
+    stem, format_ = find_stem(outputs.graph), find_format(model.graph)
     if is_url(stem) or format_.holds_parameters:
         return
     if extend(stem, format_.names.suffix) != outputs.graph:
@@ -277,7 +278,9 @@ def _place_params(path: str, model: Checkpoint) -> str:
     if not path or not is_directory(path):
         return path
     source = model.parameter_file.path if model.parameter_file is not None else ""
-    root, usual = os.path.splitext(model.format.names.params_path(_name(model, path), model.epoch))
+    root, usual = os.path.splitext(
+        find_format(model.graph).names.params_path(_name(model, path), model.epoch)
+    )
     return join(path, root + (os.path.splitext(base_name(source))[1] or usual))
 
 
@@ -308,7 +311,7 @@ def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
             )
         )
     has_params = model.parameter_file is not None
-    in_model = model.format.holds_parameters
+    in_model = find_format(model.graph).holds_parameters
     if has_params and source.parameter_file is not None and not in_model:
         params = params or source.parameter_file.path
     return source.where, params
@@ -416,7 +419,7 @@ def _stage_model(
 ) -> list[bytes]:
     to_stdout: list[bytes] = []
     if outputs.graph:
-        to_stdout = model.format.stage(
+        to_stdout = find_format(model.graph).stage(
             model.graph, model.parameter_file, outputs.graph, stage, options
         )
     if model.parameter_file is not None and outputs.params:

@@ -21,7 +21,7 @@ from graphshare.checkpoint.save import (
 from graphshare.cli.console import is_terminal, name_program, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.paths import STDIN, Content, UsedFile, exists, join, real_path, split
-from graphshare.formats.model_format import Operation
+from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.model_names import find_stem, suggest_parameters
 from graphshare.formats.params.records import Record
 from graphshare.rewrite.choices import Duplication
@@ -105,7 +105,7 @@ def list_unread(model: Checkpoint) -> list[str]:
 
 def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
     """Yield a note on each file that programs expect beside a model, if the result goes elsewhere."""
-    companions = model.format.names.companions
+    companions = find_format(model.graph).names.companions
     if not companions or outputs.graph in ("", "-"):
         return
     target = real_path(split(outputs.graph)[0])
@@ -229,7 +229,7 @@ def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
     """Return the command line of the proof that the branches are equal."""
     report: Duplication = model.report
     words = ["verify", outputs.graph]
-    if model.format.supports(Operation.PARAMETER_FILE):
+    if find_format(model.graph).supports(Operation.PARAMETER_FILE):
         file = model.sources[0].parameter_file
         params = outputs.params or (file.path if file is not None else "")
         words += ["--params", params] if params else ["--random-params", "0"]

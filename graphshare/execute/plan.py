@@ -15,7 +15,7 @@ import msgspec
 from graphshare.analysis.name_lists import find_missing_outputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.walk import post_order
+from graphshare.ir.walk import list_value_places, post_order
 from graphshare.ops.bodies import inner_operators
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.inference import bind_bodies
@@ -155,8 +155,8 @@ def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, 
     for node in nodes:
         read[node, 0] = None
     for node in nodes:
-        read.update(dict.fromkeys((entry.node, entry.index) for entry in node.inputs))
-    read.update(dict.fromkeys((entry.node, entry.index) for entry in targets))
+        read.update(dict.fromkeys(list_value_places(node.inputs)))
+    read.update(dict.fromkeys(list_value_places(targets)))
     return {output: slot for slot, output in enumerate(read)}
 
 

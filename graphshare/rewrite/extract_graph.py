@@ -11,7 +11,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rebuild, relink, rename_node
-from graphshare.ir.walk import topological
+from graphshare.ir.walk import list_value_places, topological
 from graphshare.text.names import TakenNames
 
 
@@ -34,7 +34,7 @@ def extract_graph(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] =
         hint = "name an output with `targets`; `gs.inspect` lists them"
         faults.append(Fault("no target is given", hint=hint))
     RefusedError.raise_any(faults)
-    places = [(entry.node, entry.index) for entry in entries[1]]
+    places = list_value_places(entries[1])
     named = dict(zip(places, name_outputs(graph, entries[1]), strict=True))
     reached = _find_reached(entries[0], named)
     # A node cut by its own name needs only one active output.
@@ -109,7 +109,7 @@ def _find_reached(
     targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]
 ) -> dict[tuple[Node, int], str]:
     entries = [*targets, *(entry for node in _find_needed(targets, cuts) for entry in node.inputs)]
-    reached = {(entry.node, entry.index) for entry in entries}
+    reached = set(list_value_places(entries))
     return {key: name for key, name in cuts.items() if key in reached}
 
 

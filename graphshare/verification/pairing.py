@@ -28,7 +28,7 @@ from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import relink_all
 from graphshare.ir.terms import Facts, Place, TermTable
-from graphshare.ir.walk import own_inputs, post_order
+from graphshare.ir.walk import list_value_places, own_inputs, post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.upgrade_graph import upgrade_graph
 from graphshare.text.format import format_count, format_names
@@ -246,7 +246,7 @@ def _choose_outputs(
     for entry, name in zip(chosen, wanted, strict=True):
         same, others = own[output_name(entry)], values.get(name, [])
         if len(same) == len(others):
-            place = [(each.node, each.index) for each in same].index((entry.node, entry.index))
+            place = list_value_places(same).index((entry.node, entry.index))
             pairs.append((entry, others[place]))
         else:
             number = len(same) if len(same) > 1 else "one"

@@ -30,6 +30,7 @@ from graphshare.formats.params.convert import write_parts
 from graphshare.formats.params.format import find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.walk import list_value_places
 from graphshare.resources import count_threads
 from graphshare.text.format import format_names
 
@@ -47,7 +48,7 @@ class PaddleComputation(SessionComputation):
     def _open(self, heads: Sequence[Entry], *, partial: bool = False) -> BackendSession:
         self.check_sizes({})
         # The predictor loses a value that is two outputs, or an output and an input.
-        places = [(entry.node, entry.index) for entry in map(find_fetched, heads)]
+        places = list_value_places(map(find_fetched, heads))
         once = {
             place: head
             for place, head in zip(places, heads, strict=True)

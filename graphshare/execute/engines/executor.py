@@ -27,7 +27,7 @@ from graphshare.execute.interpreter import Run, run_plan
 from graphshare.execute.plan import ExecutionPlan, make_plan
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.rebuild import rebuild
-from graphshare.ir.walk import post_order
+from graphshare.ir.walk import list_value_places, post_order
 from graphshare.ops.bodies import draws_numbers
 from graphshare.ops.inference import Inference, ShapeTable
 from graphshare.ops.kernel import Array
@@ -110,7 +110,7 @@ class Executor:
 
         A kernel that is registered later does not change a cached plan.
         """
-        key = tuple((entry.node, entry.index) for entry in heads)
+        key = tuple(list_value_places(heads))
         if key not in self._plans:
             if len(self._plans) >= _KEPT:
                 del self._plans[next(iter(self._plans))]
@@ -137,7 +137,7 @@ class Executor:
                 constants[node] = values[node]
             else:
                 kinds.append((values[node].shape, values[node].dtype))
-        outputs = tuple((entry.node, entry.index) for entry in heads)
+        outputs = tuple(list_value_places(heads))
         # By identity: comparing values would take longer than a pass.
         identities = () if self._fixed else tuple(map(id, constants.values()))
         key = (outputs, tuple(kinds), identities)
@@ -335,7 +335,7 @@ def _cut_all(segments: Sequence[Segment], part: GraphPart) -> list[_Cut]:
 
 
 def _last_uses(cuts: Sequence[_Cut], part: GraphPart) -> list[list[_Output]]:
-    kept = {(entry.node, entry.index) for entry in part.graph.heads}
+    kept = set(list_value_places(part.graph.heads))
     last: list[list[_Output]] = []
     # From the end, the first reader of a value is its last use.
     for part_cut in reversed(cuts):

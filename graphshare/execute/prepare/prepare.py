@@ -31,7 +31,7 @@ from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.narrow_dtypes import name_dtype
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.walk import post_order
+from graphshare.ir.walk import list_value_places, post_order
 from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
@@ -94,7 +94,7 @@ def prepare(
     heads = list(graph.heads)
     if request.targets:
         heads = resolve_targets(request.targets, graph.nodes, option="`targets`", heads=graph.heads)
-    wanted = {(entry.node, entry.index) for entry in heads}
+    wanted = set(list_value_places(heads))
     if request.all_outputs:
         inputs: set[Node] = set()
         for node, role in request.assign_roles(graph).items():
@@ -131,7 +131,7 @@ def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[
     for node in post_order(entry.node for entry in heads):
         if not node.is_variable or node in inputs:
             entries += visible_outputs(node)
-    listed = {(entry.node, entry.index) for entry in entries}
+    listed = set(list_value_places(entries))
     return entries + [entry for entry in heads if (entry.node, entry.index) not in listed]
 
 

@@ -31,7 +31,7 @@ from graphshare.formats.onnx.stored import (
 from graphshare.formats.onnx.value_types import declare_weights, encode_without_data, find_refusal
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, rebuild_graph, relink_all, rename_node
-from graphshare.ir.walk import iter_nodes, list_output_names
+from graphshare.ir.walk import iter_graphs, iter_nodes, list_output_names
 from graphshare.onnx_ops.operators import DEPRECATED, MOVED, find_meaning
 from graphshare.text.names import TakenNames
 
@@ -91,7 +91,8 @@ def _find_unconverted(graph: Graph, version: int) -> Iterator[Fault]:
     """Yield operators in bodies and functions whose meaning or inputs change up to a version."""
     old = get_source(graph).opsets.get("", version)
     owners = [node for node in graph.nodes if node.subgraphs]
-    in_bodies = [*iter_nodes(graph)][len(graph.nodes) :]
+    _, *bodies = iter_graphs(graph)
+    in_bodies = [node for body in bodies for node in body.nodes]
     inner = [("operators with bodies", old, owners), ("a body", old, in_bodies)]
     for key, stored in list_functions(graph).items():
         if stored.function is not None:

@@ -258,7 +258,7 @@ class WeightPool:
         }
 
         def read(record: Record) -> Iterable[bytes | memoryview]:
-            member, weight = arrays[record.key or ""]
+            member, weight = arrays[record.full_name]
             return readers[member].chunks(weight.record)
 
         format_.write(
@@ -271,7 +271,7 @@ class WeightPool:
         with open_source(out.name) as source:
             self.size = source.size
             for record in format_.index(source).records:
-                member, weight = arrays[record.key or ""]
+                member, weight = arrays[record.full_name]
                 self.places[member.contents[weight]] = record.data_offset or 0
 
 

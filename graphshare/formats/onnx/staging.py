@@ -188,7 +188,7 @@ def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
     places = {node.name: place for node, place in list_external(graph)}
     size = sum(place.end - place.start for place in places.values())
     records = (
-        {record.key or "": record for record in parameters.records}
+        {record.full_name: record for record in parameters.records}
         if parameters is not None
         else {}
     )

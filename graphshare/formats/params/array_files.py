@@ -58,7 +58,7 @@ def read_arrays(path: str) -> dict[str, Array]:
     if index.records and not index.named:
         raise InputError(Fault("has no names, so its arrays belong to no variable", where=path))
     with ArrayReader(index) as reader:
-        return {split_key(record.key or "")[1]: reader.read(record) for record in index.records}
+        return {split_key(record.full_name)[1]: reader.read(record) for record in index.records}
 
 
 class ValueFile(msgspec.Struct, frozen=True):
@@ -184,7 +184,7 @@ def write_arrays(arrays: Mapping[str, Array], out: BinaryIO, format_: ParameterF
     ]
     if faults:
         raise RefusedError(faults)
-    format_.write(plan, out, lambda record: _bytes(arrays[record.key or ""]), options)
+    format_.write(plan, out, lambda record: _bytes(arrays[record.full_name]), options)
     out.flush()
 
 

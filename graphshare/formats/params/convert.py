@@ -284,7 +284,7 @@ def choose_cast(
         )
     kept = _choose_kept(file, dtype, keep)
     # One array under several names has one dtype.
-    ties = [(record.key or "", record.tied_to) for record, _ in plan if record.tied_to is not None]
+    ties = [(record.full_name, record.tied_to) for record, _ in plan if record.tied_to is not None]
     kept |= {holder for key, holder in ties if key in kept}
     kept |= {key for key, holder in ties if holder in kept}
     cast = Cast(dtype, kept)

@@ -126,7 +126,7 @@ def diff_parameters(
                 changes += _describe_unpaired(x, y)
             elif skips_missing and (left.lacks(x) or right.lacks(y)):
                 if _find_place(left, x) != _find_place(right, y):
-                    missing.append(y.key or "")
+                    missing.append(y.full_name)
             else:
                 coarser = _find_coarser(x, y) if across_dtypes else ""
                 change = _change(x, y, measure, coarser=coarser, with_prefixes=with_prefixes)

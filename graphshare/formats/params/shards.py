@@ -305,7 +305,7 @@ def index_shards(path: str) -> ParameterFile:
         file = index_header(header)
         size += file.size
         for record in file.records:
-            holder, _ = tensors.get(record.key or "", (None, None))
+            holder, _ = tensors.get(record.full_name, (None, None))
             if record.tied_to is not None or holder is header:
                 origin = Origin(record.tied_to or record.key, file)
                 records.append(msgspec.structs.replace(record, origin=origin))

@@ -17,7 +17,7 @@ import msgspec
 from graphshare.analysis.name_lists import implies_variables, list_implied_inputs
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Graph, Node
-from graphshare.ir.walk import consumers
+from graphshare.ir.walk import consumers, list_value_places
 from graphshare.ops.registry import auxiliary_slots, find_kernel, find_node_kernel, find_signature
 from graphshare.text.format import format_count
 
@@ -99,7 +99,7 @@ def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
 class _Surroundings:
     def __init__(self, graph: Graph) -> None:
         self.uses = consumers(graph.nodes)
-        self.heads = Counter((entry.node, entry.index) for entry in graph.heads)
+        self.heads = Counter(list_value_places(graph.heads))
         self.head_nodes = {entry.node for entry in graph.heads}
         self.awaited = {dep for node in graph.nodes for dep in node.control_deps}
         self.names = Counter(node.name for node in graph.variables())

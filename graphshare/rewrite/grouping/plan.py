@@ -19,6 +19,7 @@ from graphshare.formats.params.lookup import RecordsByName, describe_difference
 from graphshare.formats.params.records import Record
 from graphshare.ir.compare import check_isomorphic
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.walk import list_value_places
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.grouping.connections import name_output, resolve_names
@@ -308,7 +309,7 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
                 wanted.append((branch.images[head.node], head.index))
             else:
                 wanted.append((entry.node, entry.index))
-    heads = [(head.node, head.index) for head in rewrite.graph.heads]
+    heads = list_value_places(rewrite.graph.heads)
     if heads != wanted:
         raise SelfCheckError("the heads are not those of the graphs; this is a bug in graphshare")
 
