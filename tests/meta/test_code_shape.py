@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.syntax import parse
+
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "graphshare").rglob("*.py"))
 LONGEST_MODULE, LONGEST_FUNCTION = 400, 60
@@ -82,7 +84,7 @@ def test_imports_that_go_up_are_found(tmp_path: Path) -> None:
 
 def undocumented(source: str) -> Iterator[str]:
     """The public functions and classes of a module without a docstring, and the module itself."""
-    tree = ast.parse(source)
+    tree = parse(source)
     if not ast.get_docstring(tree):
         yield "the module"
     for node in tree.body:
@@ -102,7 +104,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def count_statements(source: str) -> dict[str, int]:
     """Return the statements of a module, by an empty name, and of each function in it."""
-    tree = ast.parse(source)
+    tree = parse(source)
     functions = (
         node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     )
@@ -151,7 +153,7 @@ def list_decisions(source: str) -> dict[str, int]:
     """Return the decisions of each function by its name."""
     functions = (
         node
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parse(source))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     )
     return {f"{node.name}, line {node.lineno}": count_decisions(node) for node in functions}
@@ -173,7 +175,7 @@ def print_calls(source: str) -> list[int]:
     """The lines of a module on which it prints."""
     if not re.search(r"\bprint\b", source):
         return []
-    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(parse(source)) if isinstance(node, ast.Call)]
     return [
         call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"
     ]

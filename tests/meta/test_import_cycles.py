@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.surroundings import ROOT
+from tests.syntax import parse
 
 Edges = Mapping[str, set[str]]
 
@@ -24,7 +25,7 @@ def find_imports(name: str, path: Path, modules: Mapping[str, Path]) -> set[str]
     """Return the modules of the package that a module imports: at its top, inside functions, for type checkers."""
     base = name if path.name == "__init__.py" else name.rpartition(".")[0]
     imported: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

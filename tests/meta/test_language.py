@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.surroundings import ROOT
+from tests.syntax import parse
 
 #: A phrase as a regular expression (ignoring case), and what to write instead.
 PHRASES = {
@@ -136,7 +137,7 @@ def read_functions(text: str) -> tuple[tuple[int, str], ...]:
     """Return the line and the name of each function that is not a property."""
     functions = (
         node
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parse(text))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     )
     return tuple(
@@ -154,7 +155,7 @@ def find_vague_variables(pages: Iterable[Path], root: Path) -> list[str]:
     """Return the places where a variable or an argument gets one of the names in ``VAGUE_VARIABLES``."""
     places = []
     for page in pages:
-        for node in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse(page.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 name = node.id
             elif isinstance(node, ast.arg):
@@ -169,7 +170,7 @@ def find_vague_variables(pages: Iterable[Path], root: Path) -> list[str]:
 def list_prose(page: Path) -> Iterator[tuple[int, str]]:
     """Yield the first line and the text of each docstring of a module, and of each comment on a line of its own."""
     text = page.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             docstring = ast.get_docstring(node, clean=False)
             if docstring:

@@ -31,6 +31,7 @@ from tests.meta.test_docs import GENERATE
 from tests.processes import ROOT, write_json
 from tests.remote.web_server import serve
 from tests.symbols import document, operator, variable
+from tests.syntax import parse
 from tests.watch import (
     MODELS,
     TABLE,
@@ -113,7 +114,7 @@ def called(tree: ast.AST) -> Iterator[str]:
 @cache
 def list_uses(source: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the modules that a source imports and the names that it calls."""
-    tree = ast.parse(source)
+    tree = parse(source)
     return frozenset(imported(tree)), frozenset(called(tree))
 
 

@@ -79,18 +79,19 @@ def test_slow_functions_are_left_out_and_exist() -> None:
         )
 
 
-def test_functions_with_a_long_case_are_slow() -> None:
+def test_functions_whose_cases_take_long_together_are_slow() -> None:
     log = [
         "12.30s call     tests/a/test_a.py::test_long[1, [2]]",
         "0.40s call     tests/a/test_a.py::test_long[3]",
-        "2.00s setup    tests/a/test_b.py::test_of_a_long_fixture",
+        "1.20s setup    tests/a/test_b.py::test_of_cases[a]",
+        "0.80s call     tests/a/test_b.py::test_of_cases[b]",
         "1.99s call     tests/a/test_b.py::test_short",
         "9.00s call     tests/meta/test_language.py::test_no_banned_phrase",
         "== 3 passed in 12.30s ==",
     ]
     assert find_slow(log, 2) == [
         "tests/a/test_a.py::test_long",
-        "tests/a/test_b.py::test_of_a_long_fixture",
+        "tests/a/test_b.py::test_of_cases",
     ]
 
 
