@@ -195,7 +195,7 @@ def translate_sizes(
                 faults.append(replace(fault, message=message, hint=hint or fault.hint))
             raise RefusedError(faults) from error
     graphs = [other.translated.graph for other in others]
-    variants = list(map(Variant, graphs, sizes))
+    variants = [Variant(*pair) for pair in zip(graphs, sizes, strict=True)]
     graph = generalize(variants, symbols, others[0].translated.owners)
     translated = replace(instance.translated, graph=graph)
     # A batch may have any size. For other free sizes, each size that was tried is proved, and a

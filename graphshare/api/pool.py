@@ -136,9 +136,10 @@ def pool(
         staged, size = pooling.stage(members, path, stage)
         proofs = [""] * len(staged)
         if verify:
-            proofs = list(map(_prove, sources, staged))
+            proofs = [_prove(*pair) for pair in zip(sources, staged, strict=True)]
         stage.commit()
-        pooled = tuple(map(_describe_model, sources, sizes, staged, proofs))
+        rows = zip(sources, sizes, staged, proofs, strict=True)
+        pooled = tuple(_describe_model(*row) for row in rows)
         is_pooled = any(one.contents for one in staged)
         if not path or not is_pooled:
             return _sum_up(pooled, staged, before, data="", size=0, orphans=0)

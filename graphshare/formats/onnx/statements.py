@@ -406,7 +406,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
     """
     models: list[Functions] = [list_functions(graph) for graph in graphs]
     graphs = align_unused_opsets(graphs, models)
-    calls = [*map(_list_all_calls, graphs, models)]
+    calls = [_list_all_calls(*pair) for pair in zip(graphs, models, strict=True)]
     used = {key[:2] for key in chain(*calls, *models)}
     taken: dict[FunctionKey, bytes] = {}
     for called, functions in zip(calls, models, strict=True):
@@ -436,7 +436,7 @@ def list_used_domains(graph: Graph, functions: Functions) -> set[str]:
 
 def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) -> list[Graph]:
     """Give imported but unused operator sets the version of a model that uses them."""
-    used = [*map(list_used_domains, graphs, models)]
+    used = [list_used_domains(*pair) for pair in zip(graphs, models, strict=True)]
     wanted: dict[str, int] = {}
     for graph, domains in zip(graphs, used, strict=True):
         for domain, version in get_source(graph).opsets.items():
