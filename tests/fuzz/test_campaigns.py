@@ -27,7 +27,7 @@ from tests.fuzz import graphs, onnx_models, operators, reads, servers
 from tests.fuzz.collect import Collector
 from tests.fuzz.heavy_models import make_heavy
 from tests.fuzz.readers import READERS
-from tests.fuzz.sandbox import HANG, run_one
+from tests.fuzz.sandbox import HANG, abort, run_one
 from tests.onnx_files.mutable import SOURCES, draw_inputs
 from tests.onnx_files.mutants import list_mutants
 from tests.surroundings import size_of_day
@@ -45,7 +45,7 @@ def test_a_seed_gives_the_same_cases() -> None:
 
 def test_a_case_that_hangs_dies_or_takes_too_much_is_a_failure() -> None:
     assert run_one(lambda number: (time.sleep(30), ("done", ""))[1], 0, seconds=0.3).sort == HANG  # type: ignore[func-returns-value]
-    assert run_one(lambda number: (os.abort(), ("done", ""))[1], 0).sort == "signal 6"
+    assert run_one(lambda number: (abort(), ("done", ""))[1], 0).sort == "signal 6"  # type: ignore[func-returns-value]
     # a mapping of its own: memory that the process once had and freed would serve a bytearray
     taken = run_one(
         lambda number: ("done", str(len(mmap.mmap(-1, 200 << 20)))), 0, memory=100 << 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ pytest.importorskip("onnxruntime")
 from graphshare.export_onnx import translate
 from graphshare.ops.registry import find_translation
 from graphshare.ops.translation import NoTranslation, Translation, Translator
+from tests.fuzz.sandbox import abort
 from tests.generate import exported
 from tests.generate.exported import Campaign, check_export, exporting_grower, judge_seed
 from tests.generate.grow import Grower
@@ -58,7 +58,7 @@ def test_what_is_wrong_in_a_whole_model_alone_is_found(monkeypatch: pytest.Monke
 def test_an_abort_is_a_disagreement_of_its_seed(tmp_path: Path) -> None:
     def case(seed: int) -> tuple[str, str]:
         if seed == 7:
-            os.abort()
+            abort()
         return "done", '{"agreeing": 3, "known": ["open"], "operators": ["sin"]}'
 
     campaign = Campaign(case)
