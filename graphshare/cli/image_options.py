@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from graphshare.cli.command import option
-from graphshare.cli.options import gather
+from graphshare.cli.options import feeds, gather
 from graphshare.errors import Fault, UsageError
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.formats.images.settings import (
     INTERPOLATIONS,
     LAYOUTS,
@@ -123,3 +124,10 @@ def _parse_fraction(text: str) -> float:
 options = gather("images", _NAMES, _OPTIONS, parse_settings)
 """Adds the options to a command; it gets the settings as ``images``, or None if no option is given.
 """
+feeding = gather(
+    "feeds",
+    ("feeds", "images"),
+    (feeds, options),
+    lambda values: load_feeds(parse_feeds(values["feeds"]), values["images"]),
+)
+"""Adds ``--feed`` and the options of images; a command gets the loaded values as ``feeds``."""

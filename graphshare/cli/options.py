@@ -302,6 +302,11 @@ def rewriting_symbols(command: F) -> F:
     return gather("output", _OUTPUT, (*_REWRITING, strict))(_with_source(command))
 
 
+def reading(command: F) -> F:
+    """Add the options that name a model; the command gets ``source``, the model."""
+    return GRAPH(epoch(params(_with_source(command))))
+
+
 def grouping(command: F) -> F:
     """Add the options of a command that reads several graphs and writes one; it gets ``output``."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)

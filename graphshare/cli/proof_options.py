@@ -4,7 +4,7 @@ reports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
@@ -14,9 +14,7 @@ from graphshare.cli import options
 from graphshare.cli.command import option
 from graphshare.cli.console import name_options, put_json, put_parts, say
 from graphshare.cli.report import put_report
-from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.formats.images.images import describe_images
-from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
 from graphshare.verification.comparison import BY_ELEMENT, Tolerance
 from graphshare.verification.findings import make_report
@@ -109,13 +107,6 @@ tolerance = options.gather(
     _make_tolerance,
 )
 """Adds the options of the tolerance; a command gets them as ``tolerance``."""
-
-
-def load_values(feeds: Sequence[str], images: ImageSettings | None) -> dict[str, Any]:
-    """Return the values given by ``--feed``, by variable. Raises the same errors as
-    :func:`load_feeds`.
-    """
-    return load_feeds(parse_feeds(feeds), images)
 
 
 def finish(

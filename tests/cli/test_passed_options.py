@@ -30,14 +30,20 @@ _API = {
 _GATHERED = {
     "output": options._OUTPUT,
     "source": ("graph", "epoch", "params", "upgrade_first"),
+    "sides": ("model", "other", "epoch", "params", "other_params"),
     "images": image_options._NAMES,
+    "feeds": image_options._NAMES,
     "given_training": run._TRAINING,
     "classes": ("top", "labels"),
     "inputs": ("params_seed", "as_input", "sets", "rounds", "seed"),
     "tolerance": ("atol", "rtol"),
 }
 """Options that reach a command as one parameter."""
-_PASSED = ("inputs", "tolerance")
+_PASSED = {
+    "verify": ("inputs", "tolerance"),
+    "compare": ("inputs", "tolerance"),
+    "export": ("feeds",),
+}
 """Those of them that a command passes on as they are."""
 
 
@@ -63,8 +69,7 @@ def list_passed(command: click.Command) -> list[str]:
         for option in command.params
         if option.expose_value and option.name not in taken and not isinstance(option, AnswerFile)
     ]
-    # Options of proofs are gathered in an object, which is passed on as a whole.
-    kept = _PASSED if command.name in ("verify", "compare") else ()
+    kept = _PASSED.get(command.name or "", ())
     objects = {name: key for key in kept for name in _GATHERED[key]}
     return [objects.get(name, name) for name in passed]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -15,7 +16,6 @@ from graphshare.cli.command import Command, option
 from graphshare.cli.console import put_bytes
 from graphshare.cli.report import report_format
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.formats.images.settings import ImageSettings
 from graphshare.verification.records import find_record
 
 EXAMPLES = {
@@ -29,20 +29,53 @@ EXAMPLES = {
 }
 
 
-@click.command("compare", cls=Command, brief=4)
-@click.argument("model", metavar="MODEL")
-@click.argument("other", metavar="OTHER")
-@options.epoch
-@options.params
-@option(
-    "--against-params", "other_params", metavar="FILE", help="Parameter file of the other model."
+_SIDES = (
+    click.argument("model", metavar="MODEL"),
+    click.argument("other", metavar="OTHER"),
+    options.epoch,
+    options.params,
+    option(
+        "--against-params",
+        "other_params",
+        metavar="FILE",
+        help="Parameter file of the other model.",
+    ),
 )
+
+
+def _load_sides(named: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return two models, or a model and a record in either order.
+
+    Raises UsageError for options of a record.
+    """
+    model, other = named["model"], named["other"]
+    own, others = {name: named[name] for name in ("epoch", "params")}, named["other_params"]
+    record = find_record(other)
+    if record is not None:
+        first = load(model, **own)
+        if others is not None:
+            raise UsageError(Fault("--against-params is for a model, and OTHER is a record"))
+        return first, record
+    swapped = find_record(model)
+    if swapped is None:
+        return load(model, **own), load(other, params=others)
+    if any(value is not None for value in own.values()):
+        hint = "--against-params names those of OTHER"
+        raise UsageError(
+            Fault("--params and --epoch are for a model, and MODEL is a record", hint=hint)
+        )
+    return swapped, load(other, params=others)
+
+
+@click.command("compare", cls=Command, brief=4)
+@options.answer_file  # outermost: it collects the files that are read
+@options.gather("sides", ("model", "other", "epoch", "params", "other_params"), _SIDES, _load_sides)
 @option(
     "--map",
     metavar="FILE",
     help="Map file of the rewrite that made OTHER of MODEL, which pairs names.",
 )
-@options.feeds
+@image_options.feeding
 @options.shapes
 @option(
     "--target",
@@ -74,20 +107,13 @@ EXAMPLES = {
 )
 @options.engines
 @options.strict_engine
-@image_options.options
 @options.max_memory
 @options.time_limit
 @report_format("html")
-@options.answer_file
 @options.refuse_old("--report", "write the report with -o FILE")
 def command(
-    model: str,
-    other: str,
-    epoch: int | None,
-    params: str | None,
-    other_params: str | None,
-    feeds: tuple[str, ...],
-    images: ImageSettings | None,
+    sides: tuple[Any, Any],
+    feeds: dict[str, Any],
     format_: str | None,
     **settings: Any,
 ) -> int:
@@ -123,19 +149,17 @@ def command(
     bug report. The files are run before they are in place. --format html is a page with both models
     in one, regions in colours.
     """
-    first, second = _load_sides(model, other, epoch, params, other_params)
-    values = proof_options.load_values(feeds, images)
+    first, second = sides
     try:
-        report = compare(first, second, feeds=values, **settings)
+        report = compare(first, second, feeds=feeds, **settings)
     except RefusedError as error:
         others = getattr(second, "where", None)
         raise type(error)(
             [_name_params(fault) if fault.where == others else fault for fault in error.faults]
         ) from None
     if format_ != "html":
-        return proof_options.finish(
-            report, values, format_, getattr(first, "where", model), "compare"
-        )
+        where = first.where if isinstance(first, Checkpoint) else first.title
+        return proof_options.finish(report, feeds, format_, where, "compare")
     if not (isinstance(first, Checkpoint) and isinstance(second, Checkpoint)):
         raise UsageError(
             Fault("--format html needs two models", hint="--format text compares with a record")
@@ -144,30 +168,6 @@ def command(
 
     put_bytes(draw_proof(report, first, second).data)
     return proof_options.find_exit_code(report)
-
-
-def _load_sides(
-    model: str, other: str, epoch: int | None, params: str | None, other_params: str | None
-) -> tuple[Any, Any]:
-    """Return two models, or a model and a record in either order.
-
-    Raises UsageError for options of a record.
-    """
-    record = find_record(other)
-    if record is not None:
-        first = load(model, epoch=epoch, params=params)
-        if other_params is not None:
-            raise UsageError(Fault("--against-params is for a model, and OTHER is a record"))
-        return first, record
-    swapped = find_record(model)
-    if swapped is None:
-        return load(model, epoch=epoch, params=params), load(other, params=other_params)
-    if epoch is not None or params is not None:
-        hint = "--against-params names those of OTHER"
-        raise UsageError(
-            Fault("--params and --epoch are for a model, and MODEL is a record", hint=hint)
-        )
-    return swapped, load(other, params=other_params)
 
 
 def _name_params(fault: Fault) -> Fault:

@@ -9,14 +9,12 @@ import click
 import msgspec
 
 from graphshare.api.export import ExportFacts, export
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command, option
 from graphshare.cli.console import put_json, say
 from graphshare.cli.output import format_name_list, warn
-from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.export_onnx.opsets import DEFAULT
-from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_format import WeightPlace
 from graphshare.formats.params.convert import FLOATS
 from graphshare.text.format import escape_control, format_bytes, format_count
@@ -36,12 +34,10 @@ EXAMPLES = {
 
 
 @click.command("export", cls=Command, brief=2)
-@options.GRAPH
-@options.epoch
-@options.params
+@options.reading
 @option("-o", "--out", metavar="OUT", required=True, help="Path of the ONNX file, or a directory.")
 @options.named_shapes
-@options.feeds
+@image_options.feeding
 @options.as_input
 @option(
     "--upto",
@@ -98,17 +94,12 @@ EXAMPLES = {
     help="Seed of the inputs that are not fed [0].",
 )
 @options.tolerance
-@image_options.options
 @options.max_memory
 @options.time_limit
 @options.format_
 def command(
-    graph: str,
-    epoch: int | None,
-    params: str | None,
+    source: Checkpoint,
     out: str,
-    feeds: tuple[str, ...],
-    images: ImageSettings | None,
     format_: str,
     **settings: Any,
 ) -> None:
@@ -139,8 +130,7 @@ def command(
 
     Where operators cannot be exported, all of them are listed and nothing is written.
     """
-    values = load_feeds(parse_feeds(feeds), images)
-    exported = export(load(graph, epoch=epoch, params=params), out, feeds=values, **settings).report
+    exported = export(source, out, **settings).report
     if format_ == "json":
         proof = exported.proof
         facts = msgspec.to_builtins(msgspec.structs.replace(exported, proof=None))

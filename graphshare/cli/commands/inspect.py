@@ -67,10 +67,49 @@ EXAMPLES = {
 }
 
 
+_SINGLE = (
+    options.epoch,
+    options.params,
+    options.as_input,
+    options.as_parameter,
+    options.shapes,
+    option(
+        "--names",
+        is_flag=True,
+        help="Print all lists of names, the kind of each variable and every shape.",
+    ),
+    option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module."),
+)
+
+
+class _Single(msgspec.Struct, frozen=True):
+    """The options for one model."""
+
+    epoch: int | None
+    params: str | None
+    as_input: tuple[str, ...]
+    as_parameter: tuple[str, ...]
+    shapes: Shapes
+    names: bool
+    module: bool
+
+    def list_used(self) -> list[str]:
+        """Return the options that are given."""
+        options = {
+            "--epoch": self.epoch is not None,
+            "--params": self.params,
+            "--as-input": self.as_input,
+            "--as-parameter": self.as_parameter,
+            "--shape": self.shapes,
+            "--names": self.names,
+            "--module": self.module,
+        }
+        return _list_used(options)
+
+
 @click.command("inspect", cls=Command)
 @click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
-@options.epoch
-@options.params
+@options.gather("single", _Single.__struct_fields__, _SINGLE, lambda values: _Single(**values))
 @option(
     "--format",
     "format_",
@@ -79,32 +118,18 @@ EXAMPLES = {
     help="Output format [text].",
 )
 @options.answer_file
-@options.as_input
-@options.as_parameter
-@options.shapes
 @options.exclude
-@option(
-    "--names",
-    is_flag=True,
-    help="Print all lists of names, the kind of each variable and every shape.",
-)
 @option("--shared", is_flag=True, help="List models with equal arrays, and what `pool` would save.")
-@option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 @option("--fingerprint", "digests", is_flag=True, help="Print digests of structure and weights.")
 @options.max_memory
 @options.time_limit
 def command(
     graphs: tuple[str, ...],
-    epoch: int | None,
-    params: str | None,
+    single: _Single,
     format_: str,
-    shapes: Shapes,
     exclude: tuple[str, ...],
-    names: bool,
     shared: bool,
-    module: bool,
     digests: bool,
-    **roles: tuple[str, ...],
 ) -> int:
     """Summarize inputs, outputs, parameters, costs and layers.
 
@@ -125,50 +150,40 @@ def command(
     """
     graph = graphs[0]
     if len(graphs) > 1 or is_folder_of_models(graph):
-        single = {
-            "--epoch": epoch is not None,
-            "--params": params,
-            "--as-input": roles["as_input"],
-            "--as-parameter": roles["as_parameter"],
-            "--shape": shapes,
-            "--names": names,
-            "--module": module,
-        }
-        return _put_several(graphs, exclude, format_, single, shared=shared, digests=digests)
+        used = single.list_used()
+        return _put_several(graphs, exclude, format_, used, shared=shared, digests=digests)
     # A single model has no folder, so there is nothing to exclude.
     Sieve(exclude).refuse_unused()
     if shared:
         raise UsageError(
             Fault("--shared compares models", where=graph, hint="name a folder, or several models")
         )
-    model = load(graph, epoch=epoch, params=params)
+    model = load(graph, epoch=single.epoch, params=single.params)
     warn(notes_on(model.parameter_file, model.graph))
     if digests:
         mark = fingerprint(model)
         texts = [f"structure {mark.structure}", f"weights   {mark.weights or 'not found'}"]
         _put_either(mark, texts, format_)
-    elif module:
+    elif single.module:
         found_names = list_module_names(model.graph, held=model.held)
         lines = (f"{k}={v!r}" for k, v in msgspec.structs.asdict(found_names).items())
         _put_either(found_names, lines, format_)
     else:
-        _inspect_model(model, shapes, roles, format_, with_names=names)
+        _inspect_model(model, single, format_)
     return 0
 
 
-def _inspect_model(
-    model: Checkpoint,
-    shapes: Shapes,
-    roles: Mapping[str, tuple[str, ...]],
-    format_: str,
-    *,
-    with_names: bool,
-) -> None:
+def _inspect_model(model: Checkpoint, options: _Single, format_: str) -> None:
     """Print the summary of a model; warn of types that ONNX does not infer."""
     types = find_format(model.graph).types
     # Start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
-    is_plain = format_ == "text" and not (shapes or with_names) and types.are_stated
-    inspection = inspect(model, shapes=None if is_plain else shapes, **roles)
+    is_plain = format_ == "text" and not (options.shapes or options.names) and types.are_stated
+    inspection = inspect(
+        model,
+        shapes=None if is_plain else options.shapes,
+        as_input=options.as_input,
+        as_parameter=options.as_parameter,
+    )
     reasons = [
         msgspec.structs.replace(role, reason=name_options(role.reason)) for role in inspection.roles
     ]
@@ -183,8 +198,8 @@ def _inspect_model(
         _put_inspection(
             inspection,
             model,
-            with_layers=bool(shapes) or _is_fully_shaped(inspection),
-            with_names=with_names,
+            with_layers=bool(options.shapes) or _is_fully_shaped(inspection),
+            with_names=options.names,
         )
 
 
@@ -196,17 +211,16 @@ def _put_several(
     graphs: Sequence[str],
     exclude: Sequence[str],
     format_: str,
-    single: Mapping[str, object],
+    used: Sequence[str],
     *,
     shared: bool,
     digests: bool,
 ) -> int:
     """Print a line for each model, or describe a checkpoint folder; return the exit code.
 
-    ``single`` has options for one model.
+    ``used`` has the given options that are for one model.
     """
     graph = graphs[0]
-    used = _list_used(single)
     of_graphs = _list_used({"--shared": shared, "--fingerprint": digests})
     sieve = Sieve(exclude)
     models = find_named_models(graphs, sieve, checkpoints=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from graphshare.api.pool import DATA, Pooling, pool
@@ -43,12 +45,9 @@ EXAMPLES = {
 def command(
     graphs: tuple[str, ...],
     out: str,
-    data: str,
-    embed: bool,
-    in_place: bool,
-    verify: bool,
     exclude: tuple[str, ...],
     format_: str,
+    **settings: Any,
 ) -> None:
     """Put the weights of many ONNX models into one file, each once.
 
@@ -76,7 +75,7 @@ def command(
         say(note)
     models = [load(file) for file in files]
     warn([note for model in models for note in notes_on(model.parameter_file, model.graph)])
-    result = pool(models, out, data=data, embed=embed, in_place=in_place, verify=verify)
+    result = pool(models, out, **settings)
     if format_ == "json":
         put_json(result)
         return

@@ -13,6 +13,7 @@ from graphshare.cli import options, proof_options
 from graphshare.cli.command import Command, option
 from graphshare.cli.console import say
 from graphshare.cli.output import format_name_list, say_written, write_result
+from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.text.format import escape_control, format_count, format_dims
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def command(
 
     Sizes of an MXNet graph are chosen by `graphshare export --shape`.
     """
-    values = proof_options.load_values(feeds, None)
+    values = load_feeds(parse_feeds(feeds))
     result = reshape(source, feeds=values, rounds=rounds or 1, seed=seed or 0, **settings)
     outputs = write_result(result, output, report={"reshaping": result.report})
     if outputs is not None:

@@ -7,14 +7,13 @@ from typing import get_args
 import click
 import msgspec
 
-from graphshare.api.load_rules import make_ruleset
 from graphshare.api.rules import NameKind, check_rules
 from graphshare.api.rules import explain as explain_name
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import SuggestingGroup, option
 from graphshare.cli.console import name_options, put, put_json
-from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
+from graphshare.cli.tying_options import TyingRules, tying
 from graphshare.text.format import format_count
 
 _graph = option("--graph", metavar="GRAPH", help="Graph to which the rules apply.")
@@ -37,12 +36,7 @@ def command() -> None:
 
 @command.command
 @click.argument("name", metavar="NAME")
-@rule_options.rules
-@rule_options.overrides
-@rule_options.aliases
-@rule_options.matches
-@rule_options.targets
-@rule_options.separator
+@tying(rule_options.matches, rule_options.targets)
 @option(
     "--kind",
     type=click.Choice(get_args(NameKind)),
@@ -55,12 +49,7 @@ def command() -> None:
 @options.answer_file
 def explain(
     name: str,
-    rules: str | None,
-    overrides: tuple[str, ...],
-    aliases: tuple[str, ...],
-    match: tuple[str, ...],
-    to: tuple[str, ...],
-    separator: str | None,
+    rules: TyingRules,
     kind: NameKind,
     graph: str | None,
     params: str | None,
@@ -70,13 +59,8 @@ def explain(
 
     With --graph, NAME is one of its nodes or a key of its parameter file, and the output shows whether it is tied.
     """
-    option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
-    option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
-    ruleset = make_ruleset(
-        rules, [*option_rules, *matches_of_options(match, to)], separator=separator
-    )
     model = None if graph is None else load(graph, params=params)
-    explanation = explain_name(name, ruleset, kind=kind, model=model)
+    explanation = explain_name(name, rules.make_ruleset(), kind=kind, model=model)
     if format_ == "json":
         put_json(explanation)
         return

@@ -8,17 +8,17 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from graphshare.api.load_rules import make_ruleset
 from graphshare.api.share import PURPOSES, refuse_unused, share
 from graphshare.api.share import detect as find_candidates
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.cli import options, rule_options
+from graphshare.cli import options
 from graphshare.cli.command import Command, option
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import format_name_list, list_inputs, say_written, write_result
+from graphshare.cli.tying_options import TyingRules, tying
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.find_candidates import Candidates
-from graphshare.rewrite.rules.model import REUSE, Reuse, rule_from_option
+from graphshare.rewrite.rules.model import REUSE, Reuse
 from graphshare.rewrite.share_parameters import Repair
 from graphshare.rewrite.tie import Sharing
 from graphshare.text.format import format_count
@@ -48,39 +48,41 @@ EXAMPLES = {
 }
 
 
+_PURPOSES = (
+    option(
+        "--untie",
+        metavar="PATTERN",
+        multiple=True,
+        help="Give each operator that uses this parameter its own copy.",
+    ),
+    option(
+        "--doctor",
+        type=click.Choice(get_args(Repair)),
+        help="Make variables of one name one variable, or give them different names.",
+    ),
+    option(
+        "--transposed",
+        is_flag=True,
+        help="ONNX: tie tables to their transposes (embedding and output layer).",
+    ),
+    option(
+        "--equal",
+        is_flag=True,
+        help="Tie all parameters that have equal bytes, whatever their names are.",
+    ),
+)
+
+
 @click.command("share", cls=Command, brief=2)
 @options.rewriting
-@rule_options.overrides
-@rule_options.aliases
-@rule_options.rules
-@rule_options.separator
+@tying()
 @option(
     "--reuse",
     type=click.Choice(REUSE),
     help="Whether the target of a tie must exist; auto ties if it does and renames if not [auto].",
 )
 @option("--detect", is_flag=True, help="List parameters that could be shared, and write nothing.")
-@option(
-    "--untie",
-    metavar="PATTERN",
-    multiple=True,
-    help="Give each operator that uses this parameter its own copy.",
-)
-@option(
-    "--doctor",
-    type=click.Choice(get_args(Repair)),
-    help="Make variables of one name one variable, or give them different names.",
-)
-@option(
-    "--transposed",
-    is_flag=True,
-    help="ONNX: tie tables to their transposes (embedding and output layer).",
-)
-@option(
-    "--equal",
-    is_flag=True,
-    help="Tie all parameters that have equal bytes, whatever their names are.",
-)
+@options.gather("purpose", ("untie", "doctor", "transposed", "equal"), _PURPOSES)
 @options.types("the index of a table")
 @options.upgrade_first
 @options.max_memory
@@ -89,16 +91,10 @@ EXAMPLES = {
 @options.as_parameter
 def command(
     source: Checkpoint,
-    overrides: tuple[str, ...],
-    aliases: tuple[str, ...],
-    rules: str | None,
-    separator: str | None,
+    rules: TyingRules,
     reuse: Reuse | None,
     detect: bool,
-    untie: tuple[str, ...],
-    doctor: Repair | None,
-    transposed: bool,
-    equal: bool,
+    purpose: Mapping[str, Any],
     types: dict[str, str],
     output: Mapping[str, Any],
     **roles: Any,
@@ -110,31 +106,26 @@ def command(
     ONNX model A and B may have two shapes where their bytes are equal: A becomes a Reshape of B,
     and onnxruntime must compute the same bits.
     """
-    option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
-    option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
-    if detect and (option_rules or rules or untie or doctor or transposed or equal):
+    if detect and (rules or any(purpose.values())):
         raise UsageError(Fault("several purposes cannot be combined", hint=PURPOSES))
     # Without any rule there is no ruleset, so share() expects a different mode.
-    ruleset = (
-        make_ruleset(rules, option_rules, separator=separator, reuse=reuse)
-        if option_rules or rules
-        else None
-    )
+    ruleset = rules.make_ruleset(reuse=reuse) if rules else None
     if detect:
-        refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
+        refuse_unused({"`separator`": rules.separator, "`reuse`": reuse}, "without rules")
         refuse_unused({"`types`": types}, "without `transposed`")
         _print_candidates(find_candidates(source, **roles), output["format_"])
         return
-    purpose: dict[str, Any] = {
-        "untie": untie,
-        "doctor": doctor,
-        "transposed": transposed,
-        "equal": equal,
-        "types": types,
-    }
-    result = share(source, ruleset, separator=separator, reuse=reuse, **purpose, **roles)
+    result = share(
+        source,
+        ruleset,
+        separator=rules.separator,
+        reuse=reuse,
+        types=types,
+        **purpose,
+        **roles,
+    )
     outputs = write_result(
-        result, output, inputs=list_inputs("rules", rules), report={"ties": result.report.ties}
+        result, output, inputs=list_inputs("rules", rules.file), report={"ties": result.report.ties}
     )
     if outputs is not None:
         _say_ties(result.report)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from graphshare.analysis.name_lists import NameLists
 from graphshare.api.split import Splitting, split
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import Outputs, resolve_outputs, write_models
 from graphshare.cli import options
@@ -32,9 +33,7 @@ EXAMPLES = {
 
 
 @click.command("split", cls=Command)
-@options.GRAPH
-@options.epoch
-@options.params
+@options.reading
 @option(
     "--at",
     metavar="NAME",
@@ -53,14 +52,10 @@ EXAMPLES = {
 @options.max_memory
 @options.time_limit
 def command(
-    graph: str,
-    epoch: int | None,
-    params: str | None,
-    at: tuple[str, ...],
-    into: int | None,
-    types: dict[str, str],
+    source: Checkpoint,
     out: str,
     format_: str,
+    **settings: Any,
 ) -> None:
     """Divide a model into parts that compute it one after the other.
 
@@ -70,10 +65,9 @@ def command(
     model node by node, before anything is written. The last line is the command that joins the
     files again; `graphshare pool` puts their weights into one file.
     """
-    model = load(graph, epoch=epoch, params=params)
-    warn(notes_on(model.parameter_file, model.graph))
-    result = split(model, at=at, into=into, types=types)
-    stem = find_stem_name(graph) or "part"
+    warn(notes_on(source.parameter_file, source.graph))
+    result = split(source, **settings)
+    stem = find_stem_name(source.where) or "part"
     paths = [join(out, f"{stem}-{number}") for number in range(1, len(result.parts) + 1)]
     with make_folder(out):
         outputs = [

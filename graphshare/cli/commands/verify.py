@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from graphshare.api.verify import verify
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import image_options, options, proof_options
 from graphshare.cli.command import Command, option
 from graphshare.cli.report import report_format
-from graphshare.formats.images.settings import ImageSettings
 
 EXAMPLES = {
     "verify": [
@@ -26,12 +25,11 @@ _COMPARE = "compare two models with `graphshare compare MODEL OTHER`"
 
 
 @click.command("verify", cls=Command, brief=3)
-@options.GRAPH
-@options.epoch
-@options.params
+@options.answer_file  # outermost: it collects the files that are read
+@options.reading
 @options.branch_prefixes
 @option("--map", metavar="FILE", help="Map file of the rewrite, which pairs the heads.")
-@options.feeds
+@image_options.feeding
 @options.shapes
 @proof_options.inputs
 @proof_options.tolerance
@@ -57,11 +55,9 @@ _COMPARE = "compare two models with `graphshare compare MODEL OTHER`"
 )
 @options.engines
 @options.strict_engine
-@image_options.options
 @options.max_memory
 @options.time_limit
 @report_format()
-@options.answer_file
 @options.refuse_old("--against", _COMPARE)
 @options.refuse_old("--against-params", f"{_COMPARE} --against-params FILE")
 @options.refuse_old(
@@ -77,11 +73,8 @@ _COMPARE = "compare two models with `graphshare compare MODEL OTHER`"
 )
 @options.refuse_old("--reduce", f"{_COMPARE} --reduce OUT")
 def command(
-    graph: str,
-    epoch: int | None,
-    params: str | None,
-    feeds: tuple[str, ...],
-    images: ImageSettings | None,
+    source: Checkpoint,
+    feeds: dict[str, Any],
     expect: str | None,
     format_: str | None,
     **settings: Any,
@@ -119,7 +112,5 @@ def command(
     Work that would take more than --max-memory, by default the available memory, is refused before
     anything runs. --time-limit ends the command with exit code 2: there is no answer.
     """
-    model = load(graph, epoch=epoch, params=params)
-    values = proof_options.load_values(feeds, images)
-    report = verify(model, feeds=values, expect_tied=expect == "tied", **settings)
-    return proof_options.finish(report, values, format_, model.where, "verify")
+    report = verify(source, feeds=feeds, expect_tied=expect == "tied", **settings)
+    return proof_options.finish(report, feeds, format_, source.where, "verify")
