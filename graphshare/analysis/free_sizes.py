@@ -53,6 +53,18 @@ def is_size_name(text: str) -> bool:
     return _NAMED.fullmatch(text) is not None
 
 
+def refuse_empty(shapes: NamedShapes) -> None:
+    """Raise UsageError for shapes without elements: a proof on them compares nothing."""
+    hint = "give a number above 0, or a name such as n for a size that stays open"
+    faults = [
+        Fault(f"`shapes` {name!r} has the size 0, so there is nothing to compute", hint=hint)
+        for name, shape in shapes.items()
+        if 0 in shape
+    ]
+    if faults:
+        raise UsageError(faults)
+
+
 def split_names(
     shapes: NamedShapes, known: NamedShapes
 ) -> tuple[dict[str, tuple[int | None, ...]], NamedShapes]:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.branches import spread_inputs
-from graphshare.analysis.free_sizes import NamedShapes, choose_symbols, split_names
+from graphshare.analysis.free_sizes import NamedShapes, choose_symbols, refuse_empty, split_names
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.onnx_translation import (
     Instance,
@@ -191,6 +191,7 @@ def export(
     fed_shapes = {name: array.shape for name, array in arrays.items()}
     fixed, named = split_names(sizes, fed_shapes)
     all_shapes = {**fed_shapes, **fixed}
+    refuse_empty(all_shapes)
     with (
         locate_refusals(source),
         resource_limits(max_memory, time_limit),

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.analysis.free_sizes import BATCH, NamedShapes, Symbol, choose_symbols, join_places
+from graphshare.analysis.free_sizes import (
+    BATCH,
+    NamedShapes,
+    Symbol,
+    choose_symbols,
+    join_places,
+    refuse_empty,
+)
 from graphshare.arguments import Natural, NotNegative, Positive, Seconds
 from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
@@ -165,6 +172,7 @@ def _choose_sizes(
                 "`dynamic_batch` and `fix_batch` cannot be combined", hint="leave one of them out"
             )
         )
+    refuse_empty(shapes)
     symbols = choose_symbols(shapes, dynamic_batch, inputs, lambda: find_batch(inputs, axes))
     wanted = {
         (name, axis): size

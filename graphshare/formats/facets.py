@@ -90,7 +90,8 @@ class Integers(msgspec.Struct, frozen=True):
     """The integers that an input needs, and ``why``: one of ``values``, or from ``low`` to below
     ``high``.
 
-    A mask is 0 and 1, with a 1 in every row, unless the same input needs something else.
+    A mask is 0 and 1, with a 1 in every row, unless the same input needs something else. Without
+    ``why`` the range counts only if the input needs nothing.
     """
 
     why: str

@@ -122,6 +122,10 @@ class NormalForm(ABC):
     def is_call(self, node: Node) -> bool:
         return False
 
+    def may_be_default(self, node: Node, name: str) -> bool:
+        """Return whether an attribute perhaps has the value that it has without being stated."""
+        return True
+
     def number_outputs(self, node: Node, *key: Hashable) -> list[int]:
         """Return the terms of all outputs of an operator with a key."""
         # Output 0 is the operator's own term, so unused further outputs make no difference.

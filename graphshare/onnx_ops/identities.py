@@ -180,6 +180,12 @@ class OnnxForm(ConstantTerms):
     def is_call(self, node: Node) -> bool:
         return key_of_call(node) in self._functions
 
+    def may_be_default(self, node: Node, name: str) -> bool:
+        _, defaults = self.find_version(node.op)
+        if node.details.domain or name not in defaults:
+            return True
+        return self._list_attributes(node).get(name) == encode_value(defaults[name])
+
     def find_shape(self, place: Place | None) -> tuple[int, ...] | None:
         """Return a value's shape if it follows from the inputs."""
         return None if place is None else static_shape(self._types, place)

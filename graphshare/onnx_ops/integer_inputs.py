@@ -1,4 +1,4 @@
-"""Find the integers that graph inputs need: numbers compared with, indices, lengths and masks."""
+"""Find the integers that graph inputs need: numbers compared with, indices, lengths and masks, or any."""
 
 from __future__ import annotations
 
@@ -42,6 +42,22 @@ _CONDITIONS = {"And": 2, "If": 1, "Not": 1, "Or": 2, "Where": 1}
 """The number of operands of an operator, from the first, that are conditions."""
 _CASTS = {"9": ("truth values", (0, 1)), **dict.fromkeys(("1", "10", "11", "16"), ("floats", (1,)))}
 """The dtypes that a Cast returns, and the integers for them."""
+_ENDS_OF_VALUES = frozenset(
+    """ArgMax ArgMin DequantizeLinear Equal Greater GreaterOrEqual Less LessOrEqual NonZero Shape
+    Size""".split()
+)
+"""Operators that take any integers, and return values of another kind."""
+_COMPUTING = frozenset(
+    """Abs Add BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Clip Concat ConvInteger CumSum
+    DynamicQuantizeLinear MatMulInteger Max Mean Min Mul Neg QLinearConv QLinearMatMul ReduceL1
+    ReduceMax ReduceMean ReduceMin ReduceSum Relu Sign Split Sub Sum Where""".split()
+)
+"""Operators that take any integers, and return integers."""
+_FIRST = _SELECTED | {"BitShift", "CumSum", "Div", "Mod", "Pad", "Split", "TopK"}
+"""Operators of which only the first operand may be any integer: others are places, sizes or divisors."""
+_ANY = Integers("", low=-128, high=256)
+_SMALL = Integers("", high=2)
+"""For inputs with a use that is unknown: indices of any table, and both values of a condition."""
 _LARGEST = 4096  # bytes of a constant that is read, such as all byte values of a one-hot encoding
 _LISTED = 8
 
@@ -71,7 +87,44 @@ def find_integers(graph: Graph) -> dict[str, list[Integers]]:
             names |= dict.fromkeys(_find_origins(operand, origins))
         if names:
             origins[node, 0] = list(names)[:_MANY]
+    bound = _find_bound(graph)
+    for node in graph.variables():
+        if not node.details.holds_value:
+            weakest = _SMALL if node.name in bound else _ANY
+            integers.setdefault(node.name, []).append(weakest)
     return integers
+
+
+def _find_bound(graph: Graph) -> set[str]:
+    """Return the inputs whose integers, or integers computed from them, are perhaps places or sizes."""
+    sources: dict[Key, set[str]] = {
+        (node, 0): {node.name} for node in graph.variables() if not node.details.holds_value
+    }
+    bound: set[str] = set()
+    for node, operands, _ in walk_operands(graph, all_domains=True):
+        reached: set[str] = set()
+        for place, operand in enumerate(operands):
+            names = set() if operand is None else sources.get((operand.node, operand.index), set())
+            if _takes_any(node, place):
+                reached |= names
+            else:
+                bound |= names
+        goes_on = node.op not in _ENDS_OF_VALUES and not _leaves_integers(node)
+        if reached and goes_on:
+            sources |= {(node, index): reached for index in range(node.num_outputs or 1)}
+    return bound
+
+
+def _takes_any(node: Node, place: int) -> bool:
+    if node.details.domain:
+        return False
+    if node.op in _FIRST:
+        return place == 0
+    return node.op in _COMPUTING or node.op in _ENDS_OF_VALUES
+
+
+def _leaves_integers(node: Node) -> bool:
+    return node.op == "Cast" and node.attrs.get("to") in _CASTS
 
 
 def _list_passed(node: Node, operands: Operands) -> Operands:
@@ -81,13 +134,15 @@ def _list_passed(node: Node, operands: Operands) -> Operands:
     return operands[:1] if node.op in _SELECTED else ()
 
 
-def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapping[Key, Entry]]]:
+def walk_operands(
+    graph: Graph, *, all_domains: bool = False
+) -> Iterator[tuple[Node, list[Entry | None], Mapping[Key, Entry]]]:
     """Yield ONNX nodes, also in bodies, with inputs by position, and the captured values."""
     outer: dict[Key, Entry] = {}
     graphs = [graph]
     for each in graphs:  # grows by the bodies
         for node in each.nodes:
-            if node.details.domain:
+            if node.details.domain and not all_domains:
                 continue
             operands = list_operands(node)
             followed = [None if entry is None else _follow(entry, outer) for entry in operands]

@@ -169,7 +169,9 @@ class _Branch:
         if reasons:
             stages.append(Stage("values", "skipped", "not run", reasons))
             return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
-        stages.append(value_stage(rounds))
+        # Equal graphs and parameters prove it, also where all numbers are NaN.
+        is_proved = all(stage.verdict == "holds" for stage in stages)
+        stages.append(value_stage(rounds, is_proved=is_proved))
         if options.layers:
             stages.append(layer_stage(rounds))
         if engines:

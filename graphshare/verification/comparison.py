@@ -42,7 +42,8 @@ _SAME = Comparison(True, True, 0.0, 0.0)
 class Tolerance(Options, frozen=True):
     """The allowed distance from a reference's number: ``rtol`` of that number, plus ``atol`` or ``of_largest``.
 
-    ``of_largest`` is relative to the largest finite number of the reference's array, and applies to floats.
+    ``of_largest`` is relative to the largest finite number of the reference's array. It and ``rtol``
+    apply to floats; integers may differ by ``atol``.
     """
 
     atol: NotNegative = 0.0
@@ -112,7 +113,8 @@ class OutputComparison(msgspec.Struct, frozen=True):
     """The comparison of one output with its counterpart in the reference.
 
     ``of_largest`` is the largest distance relative to the reference's largest finite number, None
-    if unknown. ``unjudged`` is the reason for not judging it.
+    if unknown. ``unjudged`` is the reason for not judging it. ``blank`` says why equal values show
+    nothing in this run.
     """
 
     reference: str
@@ -122,6 +124,7 @@ class OutputComparison(msgspec.Struct, frozen=True):
     comparison: Comparison
     of_largest: float | None = None
     unjudged: str = ""
+    blank: str = ""
 
     @property
     def differs(self) -> bool:
@@ -195,8 +198,12 @@ def compare_runs(
     although the outputs are equal.
     """
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
+    is_fed_nothing = any(map(_is_empty, runner.inputs.values()))
     outputs = tuple(
-        _compare_output(a, b, value, wanted, tolerance, reference.title)
+        msgspec.structs.replace(
+            _compare_output(a, b, value, wanted, tolerance, reference.title),
+            blank=_explain_blank(value, is_fed_nothing=is_fed_nothing),
+        )
         for (a, b), wanted, value in pairs
     )
     are_equal = all(output.comparison for output in outputs)
@@ -246,6 +253,21 @@ def _compare_output(
     return OutputComparison(
         reference, output, *describe_value(value), comparison, find_share(comparison, wanted)
     )
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, _ARRAYS) and not value.size
+
+
+def _explain_blank(value: Any, *, is_fed_nothing: bool) -> str:
+    """Return why a value that equals its counterpart is no evidence; empty if it is.
+
+    A model may return no elements for inputs that have some, such as boxes above a threshold.
+    """
+    if _is_empty(value) and is_fed_nothing:
+        return "it has no elements, since an input has none"
+    is_float = isinstance(value, _ARRAYS) and value.dtype.kind == "f" and value.size
+    return "all its numbers are NaN" if is_float and np.isnan(value).all() else ""
 
 
 def _find_variables(
@@ -330,7 +352,9 @@ def _compare_numbers(value: Array, wanted: Array, tolerance: Tolerance) -> Compa
         and is_floating(wanted.dtype)
     )
     if not is_across or value.dtype == wanted.dtype:
-        return compare_arrays(value, wanted, atol=limit, rtol=tolerance.rtol)
+        # Integers are not rounded: a label may be as large as a million, and its neighbour is another.
+        rtol = tolerance.rtol if is_floating(wanted.dtype) else 0.0
+        return compare_arrays(value, wanted, atol=limit, rtol=rtol)
     wide = np.result_type(widen(value), widen(wanted))
     comparison = compare_arrays(
         value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol

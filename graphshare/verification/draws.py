@@ -35,6 +35,7 @@ _LARGE = 1000
 _DECADES = 30.0
 _LENGTHENED = 4
 """The most free sizes that are lengthened."""
+_LONG = 4099
 _MAGNITUDES = (-1, 5)
 """Powers of ten of numbers tried after a mask: its threshold may be far from the drawn numbers."""
 _SAMPLES, _NUMBERS = 1024, 1 << 14
@@ -69,6 +70,14 @@ def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
             first, base = _DIGITS[values[key].dtype.name]
             digits[key] = (first + label // base**run % base).astype(values[key].dtype)
         yield digits
+
+
+def draw_long(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
+    """Yield labels for arrays with a free size that is longer than most constants: a Slice may end there."""
+    for size in _list_free_sizes(values, known):
+        longer = _resize(values, known, size, _LONG)
+        if can_label(longer):
+            yield from draw_labels(longer, known)
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:

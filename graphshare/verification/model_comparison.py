@@ -67,6 +67,7 @@ from graphshare.verification.report import (
     BranchReport,
     Report,
     Stage,
+    are_weighed,
     engine_stage,
     exact_stage,
     layer_stage,
@@ -189,7 +190,8 @@ class ModelComparison:
         )
 
     def _report(self, rounds: tuple[Values, ...]) -> Report:
-        stages = [self._structure, *self._gaps, value_stage(rounds)]
+        is_proved = self._is_exact or are_weighed(self._regions)
+        stages = [self._structure, *self._gaps, value_stage(rounds, is_proved=is_proved)]
         if self._options.layers:
             stages.append(layer_stage(rounds))
         if self._engines:

@@ -188,7 +188,11 @@ def prove_export(
                 _prove_branches(list(_find_branches(source, static, inputs)), part, inputs)
             )
     report = BranchReport(
-        "the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=options.tolerance
+        "the graph",
+        "the model",
+        (value_stage(rounds, is_proved=True),),
+        tuple(rounds),
+        tolerance=options.tolerance,
     )
     return ExportReport(branches, model=report, runtime=model.version, by_inputs=tuple(by_inputs))
 
@@ -348,7 +352,7 @@ def _prove_branches(
             for a, b in zip(pair.left, pair.right, strict=True)
         ]
         values = compare_runs(outputs, left, right, EXACT)
-        reference, stages = pair.reference or "(original)", (value_stage([values]),)
+        reference, stages = pair.reference or "(original)", (value_stage([values], is_proved=True),)
         yield BranchReport(reference, pair.label, stages, (values,), tolerance=EXACT)
 
 

@@ -22,6 +22,7 @@ from graphshare.verification.draws import (
     Values,
     can_label,
     draw_labels,
+    draw_long,
     draw_magnitudes,
     draw_other_inputs,
     draw_scaled,
@@ -98,7 +99,7 @@ def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
 def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
     """Whether matching operators of a region differ in attributes or constants, or are functions.
 
-    An attribute that only one side states may be the default. Sides with other starts or another
+    An attribute that only one side states may be the default, if that is not known. Sides with other starts or another
     order are not compared: a Slice has different axes before and after a Transpose.
     """
     for terms, nodes in zip(plan.terms, cone.sides, strict=True):
@@ -112,8 +113,13 @@ def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
 
 
 def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
-    for name, value in a.details.values.items():
-        if b.details.values.get(name, value) != value:
+    left, right = a.details.values, b.details.values
+    if any(left[name] != right[name] for name in left.keys() & right.keys()):
+        return True
+    for terms, node, alone in zip(
+        plan.terms, (a, b), (left.keys() - right.keys(), right.keys() - left.keys()), strict=True
+    ):
+        if not all(terms.form.may_be_default(node, name) for name in alone):
             return True
     for x, y in zip(list_operands(a), list_operands(b), strict=False):
         if x is None or y is None:
@@ -184,10 +190,27 @@ class Trial(Struct, frozen=True, eq=False):
             moved = {key: values[key] for key in _list_read(parts, places)}
             if not can_label(moved):
                 return False
-            text = self._try_draw(parts, places, values, draw_labels, is_strict=True)
+            if self._try_draw(parts, places, values, draw_labels, is_strict=True):
+                return False
+            return not self._differ_when_long(parts, places, values)
         except (InputError, RefusedError):
             return False
-        return not text
+
+    def _differ_when_long(
+        self,
+        parts: Sequence[Part],
+        places: Sequence[Mapping[Place, Key]],
+        values: Values,
+    ) -> bool:
+        """Whether sides that both take much longer arrays return different ones."""
+        sides = self.open_sides(parts, places, values)
+        fixed = _list_sizing(parts, places)
+        free = {key: array for key, array in values.items() if key not in fixed}
+        for drawn in draw_long(free, self._find_sizes(free)):
+            ends = [self.compute(side, {**values, **drawn}) for side in sides]
+            if all(ends) and not all(map(np.array_equal, *ends)):
+                return True
+        return False
 
     def choose_own_parts(self) -> Sequence[Part]:
         """Return the parts from the region's own starts. Raises as :meth:`_choose_parts`."""

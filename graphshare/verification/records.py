@@ -178,6 +178,11 @@ class _RecordingComparer:
         reference = _make_runner(self._title, outputs, known, attrgetter("wanted"))
         own = _make_runner(THIS, outputs, known, attrgetter("value"))
         own.engine, own.peak_bytes = ready.computation.engine, done.peak_bytes
+        own.inputs = {
+            node: value
+            for node, value in ready.values.items()
+            if not ready.computation.is_parameter(node)
+        }
         names = [(output.name, output.name) for output in outputs]
         nodes = [(output.place[0], output.place[0]) for output in known]
         compared = compare_runs(

@@ -88,10 +88,7 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
 
     @property
     def is_weighed(self) -> bool:
-        """Whether weights show everything inexact to be equal for every input."""
-        if not any(each.regions or each.defined for each in self.regions):
-            return False
-        return all(region.is_weighed for each in self.regions for region in each.regions)
+        return are_weighed(self.regions)
 
     @property
     def title(self) -> str:
@@ -110,6 +107,13 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
             for stage in self.stages
             if stage.verdict in verdicts and stage.name not in shows_more
         ]
+
+
+def are_weighed(reports: Sequence[RegionReport]) -> bool:
+    """Return whether weights show everything inexact to be equal for every input."""
+    if not any(each.regions or each.defined for each in reports):
+        return False
+    return all(region.is_weighed for each in reports for region in each.regions)
 
 
 class Reduction(ShortRepr, msgspec.Struct, frozen=True):
@@ -145,6 +149,8 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         failed = self._failed
         if not failed:
             return "equal" if self else "not judged"
+        if failed == {"changes"} and self.list_stages("unknown"):
+            return "not judged"  # values that are not judged show nothing, whatever changed
         return "not proved" if failed <= _NOT_PROVED else "not equal"
 
     @property
@@ -317,14 +323,19 @@ def parameter_stage(
     return Stage("parameters", "fails", summary, wrong)
 
 
-def value_stage(rounds: Sequence[Values]) -> Stage:
-    """Return stage 3: all outputs of all rounds."""
+def value_stage(rounds: Sequence[Values], *, is_proved: bool = False) -> Stage:
+    """Return stage 3: all outputs of all rounds.
+
+    Unless the equality ``is_proved`` without values, an output that shows nothing in any round is
+    not judged.
+    """
     if not any(values.outputs for values in rounds):
         nothing = "there are no outputs to compare"
         return Stage("values", "unknown", nothing, (nothing,))
     apart: list[str] = []
     firsts: list[str] = []
     unjudged: dict[str, None] = {}
+    shown: set[str] = set()
     for values in rounds:
         sizes = _sizes(values)
         for output in values.outputs:
@@ -333,10 +344,15 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
                 apart.append(f"{output.output} and {output.reference}: {difference}{sizes}")
             elif output.unjudged:
                 unjudged[f"{output.reference}: {output.unjudged}"] = None
+            elif not output.blank:
+                shown.add(output.reference)
         if values.first is not None:
             firsts.append(_describe_first(values.first, sizes))
     if apart:
         return _fail_outputs("values", rounds, apart, firsts)
+    for output in chain(*(values.outputs for values in rounds)):
+        if output.blank and not is_proved and output.reference not in shown:
+            unjudged[f"{output.reference}: {output.blank}, so nothing was compared"] = None
     counts = _summarize([values.outputs for values in rounds], "output")
     summary = f"{counts}{_name_owners(rounds, ';')}"
     if not unjudged:

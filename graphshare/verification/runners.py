@@ -58,12 +58,13 @@ def try_run(
 class Runner(ABC):
     """Computes one side of a comparison, for fixed inputs.
 
-    ``title`` is for messages, ``variables`` are values to compare, ``peak_bytes`` is the peak
-    memory of computed values.
+    ``title`` is for messages, ``inputs`` are the values that it computes from, ``variables`` are
+    values to compare, ``peak_bytes`` is the peak memory of computed values.
     """
 
     title: str = ""
     engine: str = REFERENCE
+    inputs: Mapping[Node, Any] = EMPTY
     variables: Mapping[Node, Any] = EMPTY
     peak_bytes: int = 0
 
@@ -99,7 +100,7 @@ class ComputationRunner(Runner):
         seed: int | None = None,
         by_output: bool = False,
     ) -> None:
-        self.computation, self.values, self.engine = computation, values, computation.engine
+        self.computation, self.inputs, self.engine = computation, values, computation.engine
         self._outputs = (
             [outputs] * len(computation.graph.heads) if isinstance(outputs, Refused) else outputs
         )
@@ -108,16 +109,16 @@ class ComputationRunner(Runner):
     def run(self) -> Sequence[Any]:
         """Raises RefusedError."""
         if self._outputs is None:
-            done = self.computation.run(self.values, seed=self._seed)
+            done = self.computation.run(self.inputs, seed=self._seed)
             self._outputs, self.peak_bytes = done.outputs, done.peak_bytes
         return self._outputs
 
     @property
     def variables(self) -> Mapping[Node, Any]:  # type: ignore[override]
-        return self.computation.complete(self.values)[0]
+        return self.computation.complete(self.inputs)[0]
 
     def watch(self, look: Look) -> None:
-        self.computation.watch(self.values, look, seed=self._seed)
+        self.computation.watch(self.inputs, look, seed=self._seed)
 
     def label(self, node: Node, index: int) -> str:
         return output_name(Entry(node, index)) if self._by_output else node.name
@@ -127,7 +128,7 @@ class PartRunner(Runner):
     """Outputs of another run by their ``places``, such as one branch's."""
 
     def __init__(self, whole: Runner, places: Sequence[int]) -> None:
-        self.engine = whole.engine
+        self.engine, self.inputs = whole.engine, whole.inputs
         self._whole, self._places = whole, places
 
     def run(self) -> Sequence[Any]:

@@ -33,8 +33,10 @@ from graphshare.text.format import format_bytes, format_names, format_shape
 
 OPEN_SIZES = (8, 64, 224)
 """The sizes to try in turn for open ones; the batch size is 1."""
-SIZES_OF_BATCH = (64, 8, 224)
-"""The sizes to try with a batch: a stride may reduce a small size to 1, which hides an exchange of axes."""
+SIZES_OF_BATCH = (65, 64, 8, 224)
+"""The sizes to try with a batch: a stride may reduce a small size to 1, which hides an exchange of
+axes, and an even size hides how halves are rounded.
+"""
 _DRAWN_BYTES = 8  # of each number before its conversion to a dtype
 _DTYPES = {"float": "float32", "double": "float64", "string": "object"}
 _DTYPES |= {name: name for name in ("float16", "float32", "float64", "bool")}
@@ -42,6 +44,7 @@ _DTYPES |= {
     f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
 _UNKNOWN = (None, None)
+_TEXTS = ("a", "b", "ab", "", "1")
 _ELEMENTS = 2
 """The length of a drawn sequence."""
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
@@ -278,8 +281,9 @@ class InputDrawer:
                 drawn[name], choice, turns = _draw_integers(rng, shape, dtype, wishes, turn)
                 # Inputs take turns like digits of a number, so that rounds reach every combination.
                 turn //= turns
-                reasons = dict.fromkeys(wish.why for wish in wishes)
-                self.notes[name] = f"{name!r} is {choice}: {'; '.join(reasons)}"
+                reasons = dict.fromkeys(wish.why for wish in wishes if wish.why)
+                if reasons:
+                    self.notes[name] = f"{name!r} is {choice}: {'; '.join(reasons)}"
             else:
                 drawn[name] = _draw(rng, shape, dtype)
         return drawn
@@ -409,7 +413,7 @@ def _can_draw(dtype: str) -> bool:
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
     if dtype == "object":
-        return np.full(shape, "a", dtype)
+        return np.array(rng.choice(_TEXTS, shape), dtype)
     own = np.dtype(dtype)
     if is_narrow(own):
         return _draw_narrow(rng, shape, own)
@@ -443,10 +447,12 @@ def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]
         return [wish for wish in wishes if wish.is_mask]
     if "int" not in dtype or is_narrow(np.dtype(dtype)):
         return ()
-    others = [wish for wish in wishes if wish.high or not {0, 1}.issuperset(wish.values)]
+    weak = [wish for wish in wishes if not wish.why]
+    strong = [wish for wish in wishes if wish.why]
+    others = [wish for wish in strong if wish.high or not {0, 1}.issuperset(wish.values)]
     if others:
         return others
-    return () if dtype.endswith("int8") else wishes  # pixels are cast to floats too
+    return weak if dtype.endswith("int8") else strong or weak  # pixels are cast to floats too
 
 
 def _draw_integers(
@@ -490,8 +496,9 @@ def _find_range(wishes: Sequence[Integers], dtype: str) -> tuple[int, int]:
     ranges = [wish for wish in wishes if wish.high]
     if not ranges:
         return 0, 0
-    high = min(np.iinfo(dtype).max, *(wish.high for wish in ranges))
-    return max(wish.low for wish in ranges), high
+    limits = np.iinfo(dtype)
+    low = max(int(limits.min), *(wish.low for wish in ranges))
+    return low, min(int(limits.max) + 1, *(wish.high for wish in ranges))
 
 
 def _list_values(wishes: Sequence[Integers], low: int, high: int) -> list[int]:

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper, parser
 
+from graphshare.formats.facets import Integers
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.stored import MemoryFile
 from graphshare.ir.graph import Graph
@@ -20,13 +21,45 @@ def read(text: str, opset: int = 17) -> Graph:
     return decode_model(MemoryFile(model.SerializeToString()))
 
 
+def find_stated(graph: Graph) -> list[tuple[str, Integers]]:
+    """Return the wishes that an operator or a name states."""
+    return [
+        (name, each) for name, wishes in find_integers(graph).items() for each in wishes if each.why
+    ]
+
+
 def show(graph: Graph) -> list[str]:
     """Return the wishes, each with its values, or with its lowest number and the one behind its highest."""
     return [
         f"{name}: {each.why}: {each.values or (each.low, each.high)}{' mask' if each.is_mask else ''}"
-        for name, wishes in find_integers(graph).items()
-        for each in wishes
+        for name, each in find_stated(graph)
     ]
+
+
+FREE, BOUND = (-128, 256), (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("operators", "wanted"),
+    [
+        ("y = Abs(x)", FREE),
+        ("y = Add(x, x)", FREE),
+        ("f = Cast<to = 1>(x) i = Cast<to = 7>(f) y = Gather(t, i)", FREE),
+        ("a = ArgMax<keepdims = 0>(x) y = Gather(t, a)", FREE),
+        ("i = Add(x, x) y = Gather(t, i)", BOUND),
+        ("i = Cast<to = 6>(x) y = ai.other.Pick(t, i)", BOUND),
+        ("y = Div(t, x)", BOUND),
+        ("y = Div(x, t)", FREE),
+        ("a = Abs(x) y = GatherND(t, x)", BOUND),
+        ("c = Constant<value_int = 1>() y = If(c) <then_branch = b () => (int64[2] z) { z = Gather(t, x) }, else_branch = d () => (int64[2] z) { z = Abs(x) }>", BOUND),
+    ],
+)  # fmt: skip
+def test_an_input_takes_any_integers_if_none_is_a_place_or_a_size(
+    operators: str, wanted: tuple[int, int]
+) -> None:
+    graph = read(f"(int64[2] x, int64[2] t) => (int64[2] y) {{ {operators} }}")
+    weakest = find_integers(graph)["x"][-1]
+    assert (weakest.why, weakest.values, (weakest.low, weakest.high)) == ("", (), wanted)
 
 
 WISHES: dict[str, list[str]] = {
@@ -189,12 +222,12 @@ def test_a_constant_of_more_bytes_is_not_read_nor_a_damaged_one() -> None:
     for count in (510, 511):
         tensor.CopyFrom(numpy_helper.from_array(np.arange(count), "b"))
         assert (tensor.ByteSize() <= 4096) == (count == 510)
-        wishes = find_integers(decode_model(MemoryFile(model.SerializeToString()))).get("x", [])
-        assert [len(each.values) for each in wishes] == [510] * (count == 510)
+        wishes = find_stated(decode_model(MemoryFile(model.SerializeToString())))
+        assert [len(each.values) for _, each in wishes] == [510] * (count == 510)
         assert all(
             each.why == "Equal 'y' compares it with 0, 1, 2, 3, 4, 5, 6, 7 and 502 more"
-            for each in wishes
+            for _, each in wishes
         )
     tensor.CopyFrom(helper.make_tensor("b", onnx.TensorProto.INT64, [2], [3, 4]))
     tensor.int64_data.append(5)
-    assert not find_integers(decode_model(MemoryFile(model.SerializeToString())))
+    assert not find_stated(decode_model(MemoryFile(model.SerializeToString())))
