@@ -38,6 +38,14 @@ def _end_early(number: int, frame: object) -> "NoReturn":
         os._exit(128 + number)
 
 
+def _explain_missing(package: str) -> str:
+    python = os.path.basename(sys.executable) or "python3"
+    return (
+        f"error: the package {package!r} is missing; install it with `{python} -m pip install "
+        f"{package}`, or name the folder of an installation in PYTHONPATH\n"
+    )
+
+
 def main() -> "NoReturn":
     """Run the ``graphshare`` command and end the process."""
     # Ignored by a shell that runs it in the background
@@ -48,7 +56,14 @@ def main() -> "NoReturn":
     # Imports and frozen graphs leave no cycles, and every collection would walk a million nodes.
     gc.disable()
     # Takes most of the start; a Ctrl-C in it shows no traceback
-    from graphshare.cli.main import main as run_command
+    try:
+        from graphshare.cli.main import main as run_command
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "graphshare"):
+            raise  # a bug
+        os.write(2, _explain_missing(package).encode())
+        sys.exit(2)
 
     run_command()
 

@@ -7,7 +7,7 @@ from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.ir.graph import Branch, Kept, Rewrite
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
-from graphshare.text.markup import quote_shell
+from graphshare.text.markup import quote_shell, write_path
 
 _RULE = RuleInfo(
     "format-layout",
@@ -35,8 +35,9 @@ def format(model: Model, layout: str | None = None) -> Checkpoint:
 
 def layout_report(where: str, layout: str, *, changes: bool) -> FindingsReport:
     """Return the result of ``format --check`` as findings for the report formats."""
+    path = write_path(where)
     again = quote_shell(
-        "graphshare", "format", *(("--layout", layout) if layout else ()), where, "-o", where
+        "graphshare", "format", *(("--layout", layout) if layout else ()), path, "-o", path
     )
     message = (
         f"is not laid out as {layout}" if layout else "does not follow the rules of its own layout"

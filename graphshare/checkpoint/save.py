@@ -66,15 +66,15 @@ _CONTENTS: dict[str, Content] = {
 class Outputs(msgspec.Struct, frozen=True):
     """The paths of results: ``-`` is stdout, for the graph or for arrays; empty means no output.
 
-    With ``in_place`` a result may replace the input of its kind. ``inputs`` are files read besides
-    the model's own.
+    With ``in_place`` a result may replace the input of its kind; None if no option allows that.
+    ``inputs`` are files read besides the model's own.
     """
 
     graph: str = ""
     params: str = ""
     map: str = ""
     arrays: str = ""
-    in_place: bool = False
+    in_place: bool | None = None
     inputs: tuple[UsedFile, ...] = ()
 
     def files(self) -> list[str]:
@@ -89,14 +89,14 @@ def resolve_outputs(
     map: StrPath | None = None,
     *,
     dry_run: bool = False,
-    in_place: bool = False,
+    in_place: bool | None = None,
     inputs: Sequence[UsedFile] = (),
 ) -> Outputs:
     """Return where ``model`` goes: ``out`` is a path, a directory, ``-`` (or None) for stdout, or a
     stem.
 
     A directory and a stem name the parameters, too. With ``in_place`` the model replaces its own
-    files, if ``out`` is its own graph or None.
+    files, if ``out`` is its own graph or None; None if the caller has no such option.
 
     Raises:
         UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.

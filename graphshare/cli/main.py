@@ -304,6 +304,8 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
         say_fault(_describe_os_error(error))
     except (MemoryError, RecursionError) as error:
         say_fault(Fault(f"the input is too large for this machine ({type(error).__name__})"))
+    except ModuleNotFoundError as error:
+        _say_missing(error, arguments)
     except Exception as error:
         _say_bug(error, arguments)
     else:
@@ -316,6 +318,16 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
 def _describe_os_error(error: OSError) -> Fault:
     reason = str(error.strerror or error)
     return Fault(f"{reason}: {error.filename}" if error.filename else reason)
+
+
+def _say_missing(error: ModuleNotFoundError, arguments: list[str]) -> None:
+    """Print which package is missing; of an optional one its user has said so already."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("", NAME):
+        _say_bug(error, arguments)
+        return
+    say_fault(Fault(f"the package {package!r} is missing"))
+    say(f"pip install {package}", style="hint")
 
 
 def _say_bug(error: Exception, arguments: list[str]) -> None:

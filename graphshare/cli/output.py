@@ -26,7 +26,7 @@ from graphshare.formats.model_names import find_stem, suggest_parameters
 from graphshare.formats.params.records import Record
 from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_count, format_names
-from graphshare.text.markup import quote_shell
+from graphshare.text.markup import quote_shell, write_path
 from graphshare.text.urls import is_url
 
 _SHOWN = 6
@@ -187,8 +187,9 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
     for line in (*_describe_branches(model), *_describe_sharing(model)):
         say(line)
     say_written(outputs)
-    if outputs.graph != "-":
-        say(f"prove it: {name_program()} {quote_shell(*_list_proof_words(model, outputs))}")
+    words = _list_proof_words(model, outputs) if outputs.graph != "-" else []
+    if words:
+        say(f"prove it: {name_program()} {quote_shell(*words)}")
 
 
 def _describe_branches(model: Checkpoint) -> Iterator[str]:
@@ -204,17 +205,20 @@ def _describe_branches(model: Checkpoint) -> Iterator[str]:
 
 def _describe_sharing(model: Checkpoint) -> Iterator[str]:
     report: Duplication = model.report
-    if report.tied:
+    is_single = len(report.branches) == 1
+    if report.tied and not is_single:
         names = format_name_list([node.name for node in report.tied])
         # The last kind of parts is parameters: nodes in MXNet, initializers in ONNX.
         *_, kind = model.graph.source.count_parts(model.graph.nodes)
         yield f"tied: {format_count(len(report.tied), 'parameter')}, one {kind} each for all branches ({names})"
     if report.copied:
         count = format_count(len(report.copied), "parameter")
+        count += "" if is_single else " per branch"
         if all(source.parameter_file is None for source in model.loaded_models):
-            yield f"separate: {count} per branch; none is written, because no parameter file was read"
+            yield f"separate: {count}; none is written, because no parameter file was read"
         else:
-            yield f"copied: {count} per branch; they start equal and drift apart in training"
+            end = "" if is_single else "; they start equal and drift apart in training"
+            yield f"copied: {count}{end}"
     if report.joined:
         joined = [
             f"{node.name} (axis {axis})" if axis else node.name
@@ -226,13 +230,26 @@ def _describe_sharing(model: Checkpoint) -> Iterator[str]:
 
 
 def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
-    """Return the command line of the proof that the branches are equal."""
+    """Return the command line of the proof that the branches are equal, or that a single branch is
+    the source; none for a part of the source, or of a source that is gone.
+    """
     report: Duplication = model.report
-    words = ["verify", outputs.graph]
-    if find_format(model.graph).supports(Operation.PARAMETER_FILE):
-        file = model.sources[0].parameter_file
-        params = outputs.params or (file.path if file is not None else "")
-        words += ["--params", params] if params else ["--random-params", "0"]
+    source = model.sources[0]
+    has_file = find_format(model.graph).supports(Operation.PARAMETER_FILE)
+    file = source.parameter_file if has_file else None
+    params = outputs.params or (file.path if file is not None else "")
+    if len(report.branches) == 1:
+        (branch,) = report.branches
+        is_whole = not report.joined and all(node in branch.images for node in source.graph.nodes)
+        if not is_whole or outputs.in_place or source.where in ("", STDIN):
+            return []
+        words = ["diff", write_path(source.where), write_path(outputs.graph)]
+        if file is not None:
+            words += ["--params", write_path(file.path), "--against-params", write_path(params)]
+        return [*words, f"--prefix={branch.label}"]
+    words = ["verify", write_path(outputs.graph)]
+    if has_file:
+        words += ["--params", write_path(params)] if params else ["--random-params", "0"]
     # With a = the prefix may begin with a dash.
     words += [f"--prefix={branch.label}" for branch in report.branches if branch.label]
     inputs = [node for node, role in report.roles.items() if role.why == AS_INPUT]

@@ -32,7 +32,7 @@ from graphshare.files.leftovers import (
 )
 from graphshare.files.paths import exists, find_identity, is_snapshot
 from graphshare.files.staged_file import StagedFile, find_descriptor, note_output, output_error
-from graphshare.text.markup import quote_shell
+from graphshare.text.markup import quote_shell, write_path
 from graphshare.text.urls import is_url
 
 if TYPE_CHECKING:
@@ -133,7 +133,11 @@ class OutputTransaction:
         # A rename would replace it anyway, but the mode protects the file.
         if status is not None and not os.access(place, os.W_OK):
             raise OutputError(
-                Fault("is write-protected", where=target, hint=f"chmod u+w {quote_shell(target)}")
+                Fault(
+                    "is write-protected",
+                    where=target,
+                    hint=f"chmod u+w {quote_shell(write_path(target))}",
+                )
             )
         output = _PlacedOutput(target, place, existed=status is not None)
         self._outputs.append(output)

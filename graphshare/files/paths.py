@@ -271,10 +271,10 @@ def place_output(path: str, name: str) -> str:
 
 
 def refuse_inputs_as_outputs(
-    outputs: Iterable[UsedFile], inputs: Iterable[UsedFile], *, in_place: bool = False
+    outputs: Iterable[UsedFile], inputs: Iterable[UsedFile], *, in_place: bool | None = None
 ) -> None:
     """Raise RefusedError for outputs that would replace an input; with ``in_place`` only one of
-    another content.
+    another content. None means that the caller has no such option, so no hint names it.
     """
     known: dict[Identity, UsedFile] = {}
     for file in inputs:
@@ -288,7 +288,7 @@ def refuse_inputs_as_outputs(
         if source is not None and not (
             in_place and file.content == source.content and file.path != "-"
         ):
-            faults.append(_explain(file, source))
+            faults.append(_explain(file, source, can_replace=in_place is not None))
     if faults:
         raise RefusedError(faults)
 
@@ -297,10 +297,11 @@ def _find_identity(file: UsedFile, *, descriptor: int) -> Identity | None:
     return find_identity(descriptor if file.path in ("-", STDIN) else file.path)
 
 
-def _explain(output: UsedFile, source: UsedFile) -> Fault:
+def _explain(output: UsedFile, source: UsedFile, *, can_replace: bool) -> Fault:
     where = STDOUT if output.path == "-" else output.path
     if output.content == source.content and output.path != "-":
-        hint = "choose another output; to replace the input, add `in_place=True`"
+        hint = "choose another output"
+        hint += "; to replace the input, add `in_place=True`" if can_replace else ""
         message = (
             "is also the input"
             if source.path == where

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from graphshare.errors import Fault, OutputError
-from graphshare.text.markup import quote_shell
+from graphshare.text.markup import quote_shell, write_path
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -50,7 +50,7 @@ def output_error(error: OSError, target: str) -> OutputError:
             Fault(
                 "the directory does not exist",
                 where=target,
-                hint=f"create it: mkdir -p {quote_shell(directory)}",
+                hint=f"create it: mkdir -p {quote_shell(write_path(directory))}",
             )
         )
     if os.name == "nt" and error.errno == errno.EACCES:

@@ -23,7 +23,7 @@ from graphshare.formats.file_kinds import (
 from graphshare.formats.model_names import FORMAT_NAMES, suggest_graph, suggest_parameters
 from graphshare.formats.mxnet.document import TVM_OP, begins_like_json, is_tvm_graph
 from graphshare.text.format import format_names, shorten
-from graphshare.text.markup import quote_shell
+from graphshare.text.markup import quote_shell, write_path
 
 Wanted = Literal["graph", "parameters", "arrays", "image"]
 
@@ -147,7 +147,7 @@ def _fill_in(hint: str, wanted: Wanted, where: str) -> str:
     converted = f"{root}-converted.onnx" if suffix == ".onnx" else f"{root}.onnx"
     paths = {"{file}": path, "{utf8}": f"{root}-utf8{suffix}", "{onnx}": converted}
     for place, text in paths.items():
-        hint = hint.replace(place, quote_shell(text))
+        hint = hint.replace(place, quote_shell(write_path(text)))
     return hint.replace("{wanted}", name_wanted(wanted, where).partition(" ")[2])
 
 
@@ -203,6 +203,7 @@ def _gunzip_line(path: str) -> str:
     if not os.path.exists(path):
         return "unpack it first with gunzip"
     if path.endswith(".gz"):
-        return f"unpack it first: `gunzip -k {quote_shell(path)}`"
+        return f"unpack it first: `gunzip -k {quote_shell(write_path(path))}`"
+    path = write_path(path)
     root, suffix = os.path.splitext(path)
     return f"unpack it first: `gunzip -c {quote_shell(path)} > {quote_shell(f'{root}-unpacked{suffix}')}`"

@@ -15,6 +15,11 @@ def quote_shell(*words: str) -> str:
     return shlex.join(map(escape_control, words))
 
 
+def write_path(path: str) -> str:
+    """Return a path as a word of a command line, which no program takes for an option."""
+    return f"./{path}" if path.startswith("-") and path != "-" else path
+
+
 def escape_html(text: str) -> str:
     """Return ``text`` for HTML, SVG or XML, as text or attribute, with control characters as
     escapes.

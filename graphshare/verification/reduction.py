@@ -40,7 +40,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
 from graphshare.resources import end_time_limit
 from graphshare.text.format import format_count, format_dims, format_names
-from graphshare.text.markup import quote_markdown, quote_shell
+from graphshare.text.markup import quote_markdown, quote_shell, write_path
 from graphshare.text.urls import redact
 from graphshare.verification.comparison import BY_ELEMENT, Tolerate, compare_values
 from graphshare.verification.flow import ProofOptions
@@ -392,6 +392,7 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
 
 
 def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> str:
+    folder = write_path(folder)
     original, rewrite = (join(folder, name) if folder else name for name in names)
     words = ["graphshare", "compare", original, rewrite, "--inputs", folder or "."]
     chosen, usual = options.tolerance, BY_ELEMENT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -208,6 +209,34 @@ def test_commands_on_json_import_nothing_heavy(folder: Path) -> None:
     assert [line for line in lines if line.startswith("[")] == [
         f"{words} 0 []" for words in commands
     ], run.stderr
+
+
+@pytest.mark.parametrize("package", ["click", "msgspec", "numpy"])
+def test_a_missing_requirement_is_named(package: str, folder: Path) -> None:
+    code = (
+        f"import runpy, sys; sys.modules[{package!r}] = None; "
+        "sys.argv[1:] = ['params', 'stats', 'lenet']; "
+        "runpy.run_module('graphshare', run_name='__main__', alter_sys=True)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
+    said = run.stderr.decode()
+    assert run.returncode == 2, said
+    assert said.startswith(f"error: the package {package!r} is missing")
+    assert f"pip install {package}" in said
+    assert "Traceback" not in said
+
+
+def test_a_layout_needs_no_choice_among_parameter_files(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "fixtures" / "lenet-symbol.json", tmp_path)
+    for number in (0, 1):
+        write_params(tmp_path / f"lenet-000{number}.params", ["arg:a"])
+    done(graphshare("format", "lenet", "--layout", "indent:2", "-o", "x.json", cwd=tmp_path))
 
 
 def test_stem_in_stem_out(folder: Path) -> None:

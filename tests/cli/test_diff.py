@@ -16,6 +16,7 @@ from graphshare.cli.report import format_parameter_diff
 from graphshare.files.schema import find_violations
 from graphshare.formats.params.comparison import Distance
 from graphshare.formats.params.diff import ParameterChange, ParameterDiff
+from tests.paddle_programs import dense
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused, write_json
 from tests.symbols import document, old_batch_norm, operator, two_layers, variable
 
@@ -310,6 +311,22 @@ def test_git_passes_one_more_name_for_a_renamed_file_and_one_alone_for_conflicts
             )
         )
         assert run.stdout.decode() == f"diff --graphshare a/{graph} b/{graph}\n{what}\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "op", "other"), [("onnx", b"Add", b"Mul"), ("paddle", b"1.add", b"1.maximum")]
+)
+def test_git_shows_a_changed_graph_in_a_file_of_any_format(
+    kind: str, op: bytes, other: bytes, tmp_path: Path
+) -> None:
+    small = (ROOT / "fixtures" / "small.onnx").read_bytes()
+    data = small if kind == "onnx" else dense()[0].encode()
+    assert op in data
+    (tmp_path / "old").write_bytes(data)
+    (tmp_path / "new").write_bytes(data.replace(op, other))
+    words = ("old", "0" * 40, "100644", "new", "1" * 40, "100644")
+    run = done(graphshare("diff", "--git", "model", *words, cwd=tmp_path))
+    assert "DIFFERENT: 1 node changed" in run.stdout.decode()
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -7,6 +7,8 @@ import io
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,6 +18,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from graphshare.cli.command import list_command_examples
 from graphshare.cli.commands import foreach as foreach_command
 from graphshare.cli.fleet import prepare_worker, run_captured
 from graphshare.files.schema import find_violations
@@ -23,7 +26,7 @@ from graphshare.fleet.records import Answer, Result, Task
 from graphshare.fleet.summary import RunSummary, Spool
 from graphshare.reports.model import Finding, Level
 from tests.cli.test_foreach import inline, models
-from tests.processes import graphshare
+from tests.processes import ROOT, graphshare
 
 __all__ = ["inline", "models"]  # fixtures
 
@@ -379,3 +382,14 @@ def test_rates_of_few_models_have_a_decimal() -> None:
         10.5: "10 models",
     }
     assert {count: progress._amount(count) for count in amounts} == amounts
+
+
+def test_the_examples_of_findings_print_findings(tmp_path: Path) -> None:
+    for name in ("gpt", "gpt-twice"):
+        shutil.copytree(ROOT / "fixtures" / name, tmp_path / name)
+    lines = [line for _, line in list_command_examples("foreach") if "check {}" in line]
+    assert len(lines) == 2
+    for line in lines:
+        words = ["gpt*" if "*" in word else word for word in shlex.split(line)[1:]]
+        run = graphshare(*words, cwd=tmp_path)
+        assert b"GS701" in run.stdout

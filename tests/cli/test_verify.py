@@ -89,6 +89,36 @@ def test_nin_is_verified_with_drawn_parameters(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("model", ["lenet", "small.onnx"])
+@pytest.mark.parametrize("mode", ["copy", "tie"])
+def test_the_command_that_is_printed_for_a_single_branch_holds(
+    model: str, mode: str, tmp_path: Path
+) -> None:
+    out = "-x.onnx" if model.endswith(".onnx") else "-x"
+    words = ("--prefix", "b-", "--drop-original", "--mode", mode, "-o", out)
+    said = done(graphshare("duplicate", FIXTURES / model, *words, cwd=tmp_path)).stderr.decode()
+    assert "drift" not in said
+    assert "all branches" not in said
+    printed = shlex.split(re.search(r"prove it: graphshare (.*)", said)[1])  # type: ignore[index]
+    run = done(graphshare(*printed, cwd=tmp_path))
+    assert run.stdout.decode() == "SAME: the graphs and their parameters\n"
+
+
+def test_no_command_is_printed_for_a_single_branch_that_is_a_part(tmp_path: Path) -> None:
+    words = ("--prefix", "b-", "--drop-original", "--upto", "fc1", "-o", "x")
+    run = done(graphshare("duplicate", FIXTURES / "lenet", *words, cwd=tmp_path))
+    assert b"prove it" not in run.stderr
+
+
+def test_the_printed_command_takes_a_path_with_a_dash_for_a_path(tmp_path: Path) -> None:
+    said = done(
+        graphshare("duplicate", FIXTURES / "lenet", "--prefix", "b-", "-o", "-x", cwd=tmp_path)
+    ).stderr.decode()
+    printed = shlex.split(re.search(r"prove it: graphshare (.*)", said)[1])  # type: ignore[index]
+    assert "./-x-symbol.json" in printed
+    done(graphshare(*printed, cwd=tmp_path))
+
+
 def test_both_modes_hold(siam: Path) -> None:
     code, found = verdict(siam, "--rounds", "2", "--seed", "7")
     assert code == 0

@@ -30,6 +30,8 @@ LINES = """
     diff lenet
     draw lenet-symbol.json -o a.gif
     export lenet -o x.onnx
+    export lenet --shape data=1,1,28,28 -o lenet-symbol.json
+    format lenet -o lenet-symbol.json
     export lenet --shape data=n,1,h:28,w:28 -o x.onnx
     export lenet --shape data=1,1,28,28 --dynamic data=n,1,h,w -o x.onnx
     unfix lenet
@@ -80,6 +82,7 @@ LINES = """
 UNSPELLED = {
     "duplicate lenet --prefix b- --share-input conv1_* -o x",
     "draw lenet-symbol.json -o a.gif",
+    "export lenet --shape data=1,1,28,28 -o lenet-symbol.json",
     "unfix lenet",
     "rename lenet --prefix a- --prefix b- -o x",
     "rename lenet --match conv1_* -o x",
@@ -130,6 +133,7 @@ def test_a_hint_leads_out_of_its_refusal(line: str, folder: Path, tmp_path: Path
     said = refused(graphshare(*words, cwd=here))
     followed = 0
     for errors, hint in list_answered(said):
+        assert not find_faults(words, hint), hint
         stuck = {}
         lines = list(follow(words, hint, VALUES))
         followed += len(lines)
@@ -185,3 +189,12 @@ def test_parameters_of_the_other_model_have_an_option_of_their_own(folder: Path)
         "bare.json: 16 parameters have no value",
     )
     assert "with --params FILE" in said
+
+
+def test_a_part_of_a_split_in_the_place_of_the_model_has_a_hint_that_split_takes(
+    tmp_path: Path,
+) -> None:
+    shutil.copy(ROOT / "fixtures" / "lenet-symbol.json", tmp_path / "a-symbol.json")
+    (tmp_path / "a-1-symbol.json").symlink_to("a-symbol.json")
+    said = refused(graphshare("split", "a", "--at", "pool1_output", "-o", ".", cwd=tmp_path))
+    assert list_hints(said) == ["choose another output"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+import click
 import pytest
 
-from graphshare.cli.main import COMMANDS, group_commands
+from graphshare.cli.main import COMMANDS, cli, group_commands
 from graphshare.errors import install_command
 from tests.processes import ROOT
 
@@ -104,3 +105,20 @@ def test_the_packages_of_an_extra_are_those_that_a_hint_names() -> None:
         (packages,) = re.findall(rf"^{extra} = \[(.*)\]$", text, re.M)
         names = " ".join(re.findall(r'"(\w+)', packages))
         assert install_command(extra) == f"pip install {names}"
+
+
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["README.md", "README.zh-CN.md"])
+def test_the_commands_have_the_options_that_it_names(text: str) -> None:
+    (sentence,) = re.findall(r"^(`duplicate`.*?`--format json`)", text, re.M | re.S)
+    words = re.findall("`([^` ]+)[^`]*`", sentence)
+    flags = {word for word in words if word.startswith("--")}
+    assert len(flags) == 5
+    for name in [word for word in words if not word.startswith("--")]:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        assert flags <= {flag for each in command.params for flag in each.opts}
+
+
+def test_a_line_that_the_first_set_up_command_prints_works_in_the_same_shell() -> None:
+    first = re.findall(r"^python3 -m pip install .*--target.*", ENGLISH, re.M)[0]
+    assert 'export PYTHONPATH="$PWD/.try" &&' in first

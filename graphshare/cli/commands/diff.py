@@ -11,6 +11,7 @@ import msgspec
 from graphshare.api.diff import diff
 from graphshare.api.diff_params import diff_params
 from graphshare.checkpoint.load import load_both
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
 from graphshare.cli.command import Command, option
 from graphshare.cli.console import Line, put_bytes, put_colored, put_json, say
@@ -25,6 +26,8 @@ from graphshare.differences.changes import (
 from graphshare.differences.difference import Difference
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.files.open_source import open_source
+from graphshare.formats.model_file import open_model_file
+from graphshare.formats.model_format import recognize_format as recognize_model
 from graphshare.formats.params.format import recognize_format
 from graphshare.reports.formats import default_format
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
@@ -125,7 +128,8 @@ def command(
     nothing else.
 
     As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and
-    `*-symbol.json diff=graphshare` in .gitattributes (*.params works too).
+    `*-symbol.json diff=graphshare` in .gitattributes (*.params, *.onnx and Paddle's
+    inference.json work too).
     """
     if git:
         _as_driver(paths)
@@ -191,9 +195,27 @@ def _as_driver(paths: Sequence[str]) -> None:
 
 
 def _driver_lines(old: str, new: str) -> list[Line]:
-    if all(_is_parameters(path) for path in (old, new)):
+    # An ONNX model is a parameter file, too: the graph comes first.
+    has_model = any(map(_is_model, (old, new)))
+    if not has_model and all(map(_is_parameters, (old, new))):
         return list(format_parameter_diff(diff_params(old, new)))
-    return list(_lines(diff(old, new)))
+    return list(_lines(diff(_load_version(old), _load_version(new))))
+
+
+def _is_model(path: str) -> bool:
+    with open_model_file(path) as opened:
+        format_, file = recognize_model(opened)
+        return format_.fits(file.start)
+
+
+def _load_version(path: str) -> Checkpoint:
+    """Load one file alone: git puts nothing beside an old version, so the files beside the new one
+    have no counterpart.
+    """
+    with open_model_file(path) as opened:
+        format_, file = recognize_model(opened)
+        graph = format_.read(file, complete=False)
+    return Checkpoint(graph, format_.index_parameters(graph), path)
 
 
 def _is_parameters(path: str) -> bool:

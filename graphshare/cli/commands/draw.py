@@ -19,7 +19,7 @@ from graphshare.errors import Fault, UsageError
 from graphshare.files.paths import base_name, is_directory
 from graphshare.formats.model_names import find_stem_name
 from graphshare.text.format import format_count
-from graphshare.text.markup import quote_shell
+from graphshare.text.markup import quote_shell, write_path
 
 _LANGUAGES: dict[str, Language] = {
     ".html": "html",
@@ -131,7 +131,8 @@ def command(
 def _choose_language(out: str | None, graph: str) -> Language:
     """Raises UsageError for suffixes of no language, and for a terminal."""
     if out is None and is_terminal():
-        hint = f"a page that a browser shows: `graphshare draw {quote_shell(graph)} -o {find_stem_name(graph)}.html`"
+        words = ("draw", write_path(graph), "-o", write_path(f"{find_stem_name(graph)}.html"))
+        hint = f"a page that a browser shows: `graphshare {quote_shell(*words)}`"
         raise UsageError(
             Fault(
                 "the picture would go to the terminal as text", hint=f"{hint}; --to dot prints it"

@@ -56,8 +56,14 @@ EXAMPLES = {
             "a siamese network of every model",
             "graphshare foreach '*-symbol.json' -o out -- duplicate {} --prefix b- --mode tie",
         ),
-        ("findings in all models, as one report", "graphshare foreach '*-symbol.json' -- check {}"),
-        ("tied weights of all checkpoints", "graphshare foreach 'gpt*' -- check {}"),
+        (
+            "findings in all models, as one report",
+            "graphshare foreach '*-symbol.json' --report github -- check {}",
+        ),
+        (
+            "tied weights that all checkpoints store twice",
+            "graphshare foreach 'gpt*' --report github -- check {}",
+        ),
         (
             "models that are there twice",
             "graphshare foreach '*-symbol.json' -- inspect {} --fingerprint",

@@ -7,7 +7,7 @@ import msgspec
 
 from graphshare.api.format import format as lay_out
 from graphshare.api.format import layout_report
-from graphshare.checkpoint.load import load
+from graphshare.checkpoint.load import graph_path, load
 from graphshare.checkpoint.save import find_stale, resolve_outputs, write_outputs
 from graphshare.cli import options
 from graphshare.cli.command import Command, option
@@ -50,7 +50,8 @@ def command(
     The graph stays as it is, unknown keys and order of nodes included. --layout mxnet is MXNet's
     own layout to the byte. --format chooses the form of the report of --check.
     """
-    source = load(graph)
+    # Without the stem: several parameter files beside the graph need no choice
+    source = load(graph if graph == "-" else graph_path(graph)[0])
     result = lay_out(source, layout)
     if check:
         with locate_refusals(source):

@@ -20,7 +20,7 @@ from graphshare.files.atomic import make_folder
 from graphshare.files.paths import join
 from graphshare.formats.model_names import find_stem_name
 from graphshare.text.format import escape_control, format_names
-from graphshare.text.markup import quote_shell
+from graphshare.text.markup import quote_shell, write_path
 
 _LISTED = 6
 
@@ -105,7 +105,7 @@ def _describe(result: Splitting, outputs: Sequence[Outputs]) -> dict[str, object
 
 
 def _make_join_line(result: Splitting, paths: Sequence[str]) -> str:
-    words = ["group", *paths]
+    words = ["group", *map(write_path, paths)]
     for each in result.crossings:
         words += ["--connect", each.name.replace("=", "\\=") + "=" + each.name]
     for name in result.inputs:
