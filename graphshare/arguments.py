@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
 from itertools import chain, cycle
+from math import inf
 from numbers import Integral, Real
 from reprlib import repr as shorten
 from types import NoneType, SimpleNamespace, UnionType
@@ -196,7 +197,8 @@ _TESTS: dict[object, Callable[[Any, tuple[Any, ...]], bool]] = {
     Literal: lambda value, options: isinstance(value, str) and value in options,
     bool: lambda value, _: type(value).__name__ in ("bool", "bool_"),  # numpy's has either name
     int: lambda value, _: _is_number(value, Integral),
-    float: lambda value, _: _is_number(value, Real),
+    # No tolerance, time or rate is infinite or NaN, for which every comparison is false.
+    float: lambda value, _: _is_number(value, Real) and -inf < value < inf,
 }
 
 
@@ -228,7 +230,8 @@ def _describe(name: str, value: Any, wrong: Any, hint: Any) -> Fault:
     near = did_you_mean(wrong, list(_list_literals(hint))) if isinstance(wrong, str) else ""
     text = shorten(wrong) if isinstance(wrong, _PRINTED) else f"a {type(wrong).__name__}"
     message = f"`{name}` cannot {'be' if wrong is value else 'hold'} {text}"
-    return Fault(message, hint=f"{near}{' ' if near else ''}expected {_format(hint)}")
+    finite = "finite " if isinstance(wrong, float) and abs(wrong) == inf else ""
+    return Fault(message, hint=f"{near}{' ' if near else ''}expected {finite}{_format(hint)}")
 
 
 def _list_literals(hint: Any) -> Iterator[str]:

@@ -19,6 +19,7 @@ from graphshare.checkpoint.load import (
 )
 from graphshare.checkpoint.map_file import read_map
 from graphshare.errors import Fault, UsageError
+from graphshare.files.paths import find_stdout_faults
 from graphshare.resources import Resources
 from graphshare.text.urls import is_url
 from graphshare.verification.branches import check_names
@@ -78,7 +79,7 @@ def compare(
     ``reduced``. ``resources`` limit memory and time.
 
     Raises:
-        UsageError: options exclude each other, or engines are not installed.
+        UsageError: options exclude each other, engines are not installed, or ``reduce`` is stdout or a URL.
         InputError: a model, record or map cannot be read.
         RefusedError: outputs or inputs cannot be paired; shapes or values are missing; the folder ``reduce`` contains
             foreign files.
@@ -99,6 +100,8 @@ def compare(
         faults.append(
             Fault("`reduce` writes to a folder on this machine", hint="name a folder here")
         )
+    hint = "name a folder with `reduce`"
+    faults += find_stdout_faults(os.fspath(reduce or ""), "a folder of parts", hint)
     if exact and by_weights:
         faults.append(Fault("`exact` accepts less than `by_weights`: give one of them"))
     UsageError.raise_any(faults)

@@ -19,7 +19,7 @@ from graphshare.checkpoint.load import (
 )
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inputs_as_outputs
+from graphshare.files.paths import UsedFile, base_name, place_params, refuse_inputs_as_outputs
 from graphshare.formats.model_format import Operation, require
 from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
 from graphshare.formats.params.arrays import ArrayReader
@@ -89,7 +89,8 @@ def convert(
 
     Raises:
         InputError: the source cannot be read.
-        UsageError: a stem has several parameter files; ``blocks`` is given without ``graph``.
+        UsageError: a stem has several parameter files; ``blocks`` is given without ``graph``;
+            ``target`` is stdout, or a directory and the source is stdin.
         RefusedError: the target cannot hold some records, or the place of some blocks in the graph
             is ambiguous; all are named.
         OutputError: the target cannot be written; it is left unchanged.
@@ -98,8 +99,9 @@ def convert(
     if to not in (None, *PARAMETER_FORMATS):
         hint = f"the formats are {', '.join(PARAMETER_FORMATS)}"
         raise UsageError(Fault(f"there is no format {to!r}", hint=hint))
-    target = place_output(target, base_name(path) if to is None else f"{name_of_file(path)}.{to}")
-    format_ = choose_format(target) if to is None else find_format(to)
+    name = base_name(path) if to is None else f"{name_of_file(path)}.{to}"
+    target = place_params(target, name, source=path)
+    format_ = choose_format(target, option="`to`") if to is None else find_format(to)
     refuse_inputs_as_outputs(
         [UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place
     )

@@ -21,13 +21,14 @@ from graphshare.files.paths import (
     base_name,
     exists,
     find_identity,
+    find_stdout_faults,
     is_folder,
     is_snapshot,
     refuse_inputs_as_outputs,
 )
 from graphshare.formats.facets import ModelPooling, StagedModel
 from graphshare.formats.model_format import Operation, find_format
-from graphshare.formats.model_names import list_model_endings
+from graphshare.formats.model_names import list_model_endings, suggest_suffix
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import is_url
@@ -102,7 +103,7 @@ def pool(
 
     Raises:
         UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file
-            in it, or names a model.
+            in it, names a model, or has a misspelt suffix.
         RefusedError: a model is not an ONNX model; two would have one name; an output is an input,
             a link in ``out``, or a file of weights that another program has written.
         InputError: a file cannot be read; weights in a pool are not the ones that a model was
@@ -192,6 +193,8 @@ def _sum_up(
 
 
 def _check_folder(folder: str) -> None:
+    hint = "name a folder with `out`"
+    UsageError.raise_any(find_stdout_faults(folder, "a folder of models", hint))
     if is_url(folder):
         raise UsageError(
             Fault(
@@ -249,6 +252,8 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
     if not is_name or "\\" in data or "\0" in data:
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
+    if hint := suggest_suffix(data):
+        raise UsageError(Fault(f"`data={data!r}` is not the name of a parameter file", hint=hint))
     name = data.lower()  # some systems ignore letter case in file names
     models = {base_name(target).lower() for target in targets}
     # A command on the folder would mistake the file for a model, or remove it as a leftover.

@@ -12,7 +12,7 @@ from graphshare.checkpoint.load import Names, StrPath, as_names, find_params
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import notes_on, split_by_origin
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.paths import UsedFile, base_name, place_output, refuse_inputs_as_outputs
+from graphshare.files.paths import UsedFile, base_name, place_params, refuse_inputs_as_outputs
 from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.format import WriteOptions, choose_format, read_index
 from graphshare.formats.params.records import ParameterFile, select_keys
@@ -61,14 +61,15 @@ def rename_params(
     Raises:
         InputError: the source, the map or the rules cannot be read.
         UsageError: names are given in no way, or in two ways that exclude each other; a stem has
-            several parameter files.
+            several parameter files; ``target`` is stdout, or a directory and the source is stdin.
         RefusedError: no name would change, or two arrays would get one name; all are listed.
         OutputError: the target cannot be written; it is left unchanged.
     """
     from graphshare.api.rename import rename  # start-up: the other functions need no rewrite
 
     path = find_params(source, epoch=epoch)
-    target = place_output(os.fspath(target), base_name(path)) if target is not None else ""
+    target = "" if target is None else os.fspath(target)
+    target = place_params(target, base_name(path), source=path)
     refuse_inputs_as_outputs(
         [UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place
     )

@@ -11,7 +11,7 @@ from graphshare.checkpoint.load import Names, StrPath, as_names
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.atomic import OutputTransaction, make_folder, refusing_links
 from graphshare.files.leftovers import TEMPORARY_START
-from graphshare.files.paths import base_name, is_folder, is_snapshot, list_names
+from graphshare.files.paths import base_name, find_stdout_faults, is_folder, is_snapshot, list_names
 from graphshare.formats.model_names import CONFIG
 from graphshare.formats.params.shards import read_shard_folder, require_sound
 from graphshare.formats.params.tie import (
@@ -69,7 +69,7 @@ def tie_params(
 
     Raises:
         InputError: a file cannot be read, or index and shards contradict each other.
-        UsageError: neither or both of ``out`` and ``in_place`` are given.
+        UsageError: neither or both of ``out`` and ``in_place`` are given; ``out`` is stdout.
         RefusedError: there is nothing to tie, copies differ, ``out`` has other files, or is in a model hub's cache.
         OutputError: a file cannot be written; all files are left unchanged.
     """
@@ -78,6 +78,8 @@ def tie_params(
         raise UsageError(
             Fault("needs either `out` or `in_place`", hint="name a new folder for the result")
         )
+    hint = "name a new folder with `out`"
+    UsageError.raise_any(find_stdout_faults(target, "a folder of parameters", hint))
     if not dry_run:
         _refuse_target(path, target or path)
     shards = read_shard_folder(path)

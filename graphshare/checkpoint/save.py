@@ -24,6 +24,7 @@ from graphshare.files.paths import (
     base_name,
     extend,
     find_identity,
+    find_stdout_faults,
     is_directory,
     is_stem,
     join,
@@ -45,6 +46,7 @@ from graphshare.formats.model_names import (
     FormatNames,
     find_stem,
     name_of_file,
+    suggest_suffix,
 )
 from graphshare.formats.mxnet.source import get_source
 from graphshare.formats.params.records import ParameterFile
@@ -143,13 +145,15 @@ def _find_pair(out: str, names: FormatNames) -> str:
 def _check_places(
     model: Checkpoint, format_: ModelFormat, out: str, params: str, map: str, *, dry_run: bool
 ) -> None:
-    """Refuse a map on stdout, parameters without a place and a place without parameters."""
+    """Refuse a map or parameters on stdout, misspelt suffixes, parameters without a place and a
+    place without parameters.
+    """
     has_params = model.parameter_file is not None
     if params:
         format_.require(Operation.PARAMETER_FILE, what="`save(params=...)`", where=model.where)
     faults = [] if out == "-" else _check_suffix(format_, out)
-    if map == "-":
-        faults.append(Fault("the map cannot go to stdout", hint="name a file with `save(map=...)`"))
+    faults += find_stdout_faults(map, "the map", "name a file with `save(map=...)`")
+    faults += _find_params_faults(params, model)
     if params and not has_params:
         hint = "name the parameter file with `params`"
         faults.append(
@@ -160,6 +164,17 @@ def _check_places(
         hint = "add `save(params=FILE)`, or write both under a stem (`out='siam'`)"
         faults.append(Fault("the parameters get new names, so they need an output", hint=hint))
     UsageError.raise_any(faults)
+
+
+def _find_params_faults(path: str, model: Checkpoint) -> list[Fault]:
+    faults = find_stdout_faults(path, "parameters", "name a file with `save(params=...)`")
+    suffix, hint = os.path.splitext(base_name(path))[1], suggest_suffix(path)
+    source = model.parameter_file.path if model.parameter_file is not None else ""
+    # Without a known suffix the file gets the format of its source, perhaps in its place.
+    if hint and not source.endswith(suffix):
+        message = f"the suffix {suffix!r} is not that of a parameter format"
+        faults.append(Fault(message, where=path, hint=hint))
+    return faults
 
 
 def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
@@ -186,7 +201,8 @@ def resolve_run_outputs(
     the model's parameter file.
 
     Raises:
-        UsageError: there is no parameter file to replace.
+        UsageError: there is no parameter file to replace; the parameters would go to stdout or
+            have a misspelt suffix.
         RefusedError: an output is an input without ``in_place``.
     """
     if in_place and not params:
@@ -199,6 +215,7 @@ def resolve_run_outputs(
             )
         params = model.parameter_file.path
     params = _place_params(params, model)
+    UsageError.raise_any(_find_params_faults(params, model))
     outputs = Outputs(
         params=params,
         arrays=place_result(arrays, model, ".npz"),
@@ -346,7 +363,8 @@ def save(
     of their own; with ``"share"``, as without it, they share one range.
 
     Raises:
-        UsageError: the parameters have new names and no file to go to, or there are none to write.
+        UsageError: the parameters have new names and no file to go to, or there are none to write;
+            ``params`` or ``map`` is stdout; the suffix of ``params`` is a misspelt one.
         RefusedError: an output is an input, or a parameter has no place in the format; all are
             listed. The format has no use for ``params``, ``external_data`` or ``no_copy``.
         OutputError: a file could not be written; its old contents remain.
@@ -436,10 +454,6 @@ def _stage_model(
 def _stage_params(
     file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool
 ) -> None:
-    if target == "-":
-        raise UsageError(
-            Fault("parameters cannot go to stdout", hint="name a file with `save(params=...)`")
-        )
     parts = split_by_origin(file)
     # Start-up: graphs alone need no parameter format
     from graphshare.formats.params.convert import stage_params

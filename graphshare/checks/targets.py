@@ -31,6 +31,7 @@ from graphshare.formats.model_names import (
     find_names,
     list_model_endings,
 )
+from graphshare.formats.params.format import open_parameters
 from graphshare.formats.params.shards import is_shard_folder, read_shard_folder
 from graphshare.text.urls import is_url
 
@@ -171,9 +172,20 @@ def _find_named_format(path: str) -> ModelFormat | None:
     return None
 
 
+def _require_params(target: Target) -> None:
+    # The rule on unreadable files may be off, and a named file that no rule saw was not checked.
+    if not target.folder and not is_shard_folder(target.params):
+        open_parameters(target.params).close()
+
+
 def read_context(target: Target, options: CheckOptions) -> CheckContext:
-    """Read the files of a target. Raises InputError if the graph file cannot be read."""
+    """Read the files of a target.
+
+    Raises InputError if the graph file cannot be read, or a parameter file cannot be opened that
+    was not merely found in a folder.
+    """
     if not target.graph:
+        _require_params(target)
         # The rules on parameter files (GS4) belong to MXNet's format.
         alone = load_format(DEFAULT_FORMAT)
         if is_shard_folder(target.params):
@@ -199,6 +211,8 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
         if target.option:
             format_.require(Operation.PARAMETER_FILE, what=target.option, where=path)
         params = target.params if format_.supports(Operation.PARAMETER_FILE) else ""
+        if params:
+            _require_params(target)
         data, reading = b"", None
         try:
             if format_.is_text:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from itertools import islice
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -81,6 +82,17 @@ class Option(click.Option):
     """An option that rejects a second, different value if it takes one; click would silently keep
     the last.
     """
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the value by the option's type.
+
+        Raises click.BadParameter for NaN and infinity, which pass the bounds of click's numbers.
+        """
+        result = super().type_cast_value(ctx, value)
+        for number in result if isinstance(result, tuple) else (result,):
+            if isinstance(number, float) and not isfinite(number):
+                raise click.BadParameter(f"{number} is not a finite number.", ctx, self)
+        return result
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         # The parser keeps all values of a multiple option, so that handle_parse_result() sees
@@ -155,8 +167,7 @@ class Command(click.Command):
         """``--help`` has ``brief`` paragraphs and the common options; ``--help-all`` has all."""
         super().__init__(name, **settings)
         self._brief = brief
-        if brief is not None:
-            self.params.append(_make_help_all())
+        self.params.append(_make_help_all(hidden=brief is None))
         if any(parameter.name in _OUTPUTS for parameter in self.params):
             self.params.append(_make_overwrite())
         self.params += [_make_quiet(), make_color()]
@@ -219,7 +230,9 @@ class Command(click.Command):
                 formatter.write_dl([("--help-all", "Show all options, and how each works.")])
 
 
-def _make_help_all() -> click.Option:
+def _make_help_all(*, hidden: bool) -> click.Option:
+    """Return the option ``--help-all``, ``hidden`` where ``--help`` shows everything."""
+
     def show(context: click.Context, option: click.Parameter, is_asked: bool) -> None:
         if is_asked and not context.resilient_parsing:
             context.meta[_HELP_ALL] = True
@@ -232,6 +245,7 @@ def _make_help_all() -> click.Option:
         expose_value=False,
         is_eager=True,
         callback=show,
+        hidden=hidden,
         help="Show this, and all options.",
     )
 
@@ -344,6 +358,10 @@ class SuggestingGroup(click.Group):
     """A group that answers a misspelt command with the nearest name."""
 
     command_class = Command
+
+    def __init__(self, *words: Any, **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        self.params.append(_make_help_all(hidden=True))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:

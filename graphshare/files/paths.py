@@ -19,7 +19,7 @@ from typing import Literal
 
 import msgspec
 
-from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.files.byte_source import ListedFile
 from graphshare.text.names import find_similar
 from graphshare.text.urls import extend_url, is_url, join_url, redact, split_url
@@ -171,6 +171,8 @@ _MISSPELLED_URL = r"(https?|s3|gs|memory|zip):/?[^/].*"
 
 def refuse_missing(path: str, hint: str) -> Fault:
     """Return the fault of a path, or a URL, without a file."""
+    if not path:  # no place could be shown before the message
+        return Fault("the path of a file is empty", hint="name a file")
     if is_url(path) or re.fullmatch(_MISSPELLED_URL, path, re.IGNORECASE) is None:
         return Fault("does not exist", where=path, hint=hint)
     return Fault(
@@ -178,6 +180,11 @@ def refuse_missing(path: str, hint: str) -> Fault:
         where=path,
         hint=hint or "a URL has two slashes behind its colon, as in s3://models/nin",
     )
+
+
+def find_stdout_faults(path: str, what: str, hint: str) -> list[Fault]:
+    """Return the fault of an output ``-`` (stdout) that cannot be there; ``what`` is its content."""
+    return [Fault(f"{what} cannot go to stdout", hint=hint)] if path == "-" else []
 
 
 def suggest_files(path: str, ends: tuple[str, ...], *, stem_end: str = "") -> str:
@@ -268,6 +275,18 @@ def is_stem(path: str) -> bool:
 def place_output(path: str, name: str) -> str:
     """Return ``path``, or the path of ``name`` in it if it is a directory."""
     return join(path, name) if is_directory(path) else path
+
+
+def place_params(path: str, name: str, *, source: str) -> str:
+    """Return the place of a parameter file as :func:`place_output`.
+
+    Raises UsageError for stdout, and for a directory if ``source`` is stdin, which has no name.
+    """
+    UsageError.raise_any(find_stdout_faults(path, "parameters", "name a file"))
+    if source in ("-", STDIN) and is_directory(path):
+        message = "the parameters come from stdin, so they have no name in this directory"
+        raise UsageError(Fault(message, where=path, hint=f"name the file: {join(path, 'NAME')}"))
+    return place_output(path, name)
 
 
 def refuse_inputs_as_outputs(

@@ -38,19 +38,21 @@ _REASONS = {
     errno.ENOTDIR: ("a part of the path is a file, not a directory", ""),
     errno.ENAMETOOLONG: ("the name is too long", ""),
     errno.ELOOP: ("the symbolic links form a loop", ""),
+    errno.ENOENT: ("no file can be made in its directory", "write to another directory"),
     errno.EPIPE: ("the reader closed the pipe", ""),
 }
 
 
 def output_error(error: OSError, target: str) -> OutputError:
     """Return ``error`` as an OutputError that names the user's output."""
-    if error.errno == errno.ENOENT:
-        directory = os.path.dirname(target) or "."
+    directory = os.path.dirname(target)
+    # Some directories, such as /proc, exist and take no new file.
+    if error.errno == errno.ENOENT and not os.path.isdir(directory):
         return OutputError(
             Fault(
                 "the directory does not exist",
                 where=target,
-                hint=f"create it: mkdir -p {quote_shell(write_path(directory))}",
+                hint=f"create it: mkdir -p {quote_shell(write_path(directory or '.'))}",
             )
         )
     if os.name == "nt" and error.errno == errno.EACCES:

@@ -11,6 +11,7 @@ import msgspec
 
 from graphshare.checkpoint.folder import Sieve
 from graphshare.errors import Fault, UsageError
+from graphshare.files.paths import find_stdout_faults
 from graphshare.files.staged_file import may_overwrite
 from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
@@ -183,7 +184,10 @@ def foreach(
 
 
 def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
-    faults = []
+    faults = [
+        *find_stdout_faults(settings.out, "the outputs of models", "name a folder with `out`"),
+        *find_stdout_faults(settings.manifest, "a manifest", "name a file with `manifest`"),
+    ]
     if settings.retry and not settings.manifest:
         faults.append(
             Fault(

@@ -6,6 +6,7 @@ is not loaded for its names.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable
 
@@ -13,6 +14,7 @@ import msgspec
 
 from graphshare.errors import InputError
 from graphshare.files.paths import STDIN, base_name, exists, extend, join, list_names, split
+from graphshare.text.names import did_you_mean
 from graphshare.text.urls import is_url, split_url
 
 STEM_END = "-symbol.json"
@@ -175,6 +177,13 @@ def name_of_file(path: str) -> str:
     while (shorter := _SUFFIX.sub("", name)) not in ("", name):
         name = shorter
     return name
+
+
+def suggest_suffix(path: str) -> str:
+    """Return a hint if the suffix of a parameter file resembles one of a format but is none."""
+    suffix = os.path.splitext(base_name(path))[1].lower()
+    endings = [f".{name}" for name in PARAMETER_FORMATS]
+    return did_you_mean(suffix, endings) if suffix and suffix not in endings else ""
 
 
 def suggest_graph(path: str) -> str:

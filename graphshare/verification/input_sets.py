@@ -19,7 +19,7 @@ from graphshare.execute.prepare.declared_inputs import (
     list_declared,
 )
 from graphshare.execute.prepare.prepare import unique_names
-from graphshare.files.paths import is_folder, join, list_names
+from graphshare.files.paths import exists, is_folder, join, list_names, refuse_missing
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.array_files import NESTED, read_arrays, read_value
 from graphshare.formats.params.narrow_dtypes import (
@@ -56,7 +56,8 @@ def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
         place = head.node, head.index
         outputs[name] = types[place].parts if place in types else _UNKNOWN
     reader = _SetReader(graph, outputs)
-    sets = reader.read_folder(folder) if is_folder(folder) else []
+    _require_folder(folder)
+    sets = reader.read_folder(folder)
     if len(sets) > 1:
         reader.faults.append(
             Fault(f"has {len(sets)} sets, and one can be compared", where=folder, hint=_ONE)
@@ -80,13 +81,20 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
             missing.
     """
     reader = _SetReader(graph)
-    places = list_folders(folder) if is_folder(folder) else []
-    sets = [each for place in places for each in reader.read_folder(place)]
+    _require_folder(folder)
+    sets = [each for place in list_folders(folder) for each in reader.read_folder(place)]
     if reader.faults or not any(sets):
         raise InputError(
             reader.faults or Fault("has no arrays of inputs", where=folder, hint=_HINT)
         )
     return sets
+
+
+def _require_folder(path: str) -> None:
+    if not exists(path):
+        raise InputError(refuse_missing(path, _HINT))
+    if not is_folder(path):
+        raise InputError(Fault("is not a folder", where=path, hint=_HINT))
 
 
 def list_folders(folder: str) -> list[str]:

@@ -190,14 +190,15 @@ def pair_models(
     ``names`` maps left names to right ones.
 
     Raises:
-        RefusedError: the numbers of outputs or inputs differ and names do not pair them; a model
-            lacks a target, or has several of its name.
+        RefusedError: a model has no outputs; the numbers of outputs or inputs differ and names do
+            not pair them; a model lacks a target, or has several of its name.
     """
     notes: list[str] = []
     missing: dict[str, list[str]] = {}
     if targets:
         outputs = _choose_outputs(left, right, names, targets)
     else:
+        _require_outputs(left, right)
         outputs = _pair_outputs(left.graph, right.graph, names, missing, notes)
     heads = list(zip(*outputs, strict=True))
     upgrades: dict[str, None] = {}
@@ -218,6 +219,13 @@ def pair_models(
     return ModelPairs(
         sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, missing, alone, notes
     )
+
+
+def _require_outputs(*models: Checkpoint) -> None:
+    message = "the graph has no outputs, so there is nothing to compare"
+    hint = "add outputs to the file, or name values with `targets`"
+    lacking = dict.fromkeys(model.where for model in models if not model.graph.heads)
+    RefusedError.raise_any(Fault(message, where=where, hint=hint) for where in lacking)
 
 
 def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
@@ -338,16 +346,7 @@ def _list_passed(graph: Graph, entry: Entry) -> list[Entry]:
 
 
 def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:
-    """Index outputs by names in the other model. Raises RefusedError if there are none."""
-    if not graph.heads:
-        message = "the graph has no outputs, so there is nothing to compare"
-        raise RefusedError(
-            Fault(
-                message,
-                where=graph.source.format,
-                hint="list the outputs in the heads of the graph",
-            )
-        )
+    """Index outputs by names in the other model."""
     own = unique_names([_rename(output_name(head), head.node.name, names) for head in graph.heads])
     return dict(zip(own, graph.heads, strict=True))
 

@@ -166,6 +166,15 @@ def test_suppression_in_a_file(folder: Path) -> None:
         assert found["suppressed"] == 1 - code
 
 
+@pytest.mark.parametrize("words", ["", "--ignore GS401", "--select GS2"])
+@pytest.mark.parametrize("path", ["none.params", "models"])
+def test_a_named_parameter_file_that_cannot_be_opened_is_an_error_for_every_choice_of_rules(
+    path: str, words: str, folder: Path
+) -> None:
+    line = ["check", "models/good-symbol.json", "--params", path, *words.split()]
+    refused(graphshare(*line, cwd=folder), path)
+
+
 def test_a_baseline(folder: Path) -> None:
     (folder / "ci").mkdir()
     assert check("models", "--write-baseline", "ci/known.json", cwd=folder) == ""

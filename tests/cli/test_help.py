@@ -24,7 +24,7 @@ from graphshare.cli.command import (
     list_sections,
 )
 from graphshare.cli.main import COMMANDS, CONTEXT, cli
-from tests.processes import ROOT, done, environment, graphshare, refused
+from tests.processes import ROOT, done, environment, graphshare, in_process, refused
 
 LENET = ROOT / "fixtures" / "lenet"
 PREFIXED = ["duplicate", "rename", "params rename", "group", "verify", "diff", "draw"]
@@ -109,6 +109,19 @@ def test_quiet_leaves_warnings_errors_and_results(tmp_path: Path) -> None:
     warned = graphshare(*line, "-o", "x", "-q", cwd=tmp_path)
     assert b"warning: " in warned.stderr or b"error: " in warned.stderr
     assert b"error: " in graphshare("inspect", "none.json", "-q", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("path", ["", "params", *(path for path, _ in commands())])
+def test_every_command_shows_all_of_its_help_on_request(path: str) -> None:
+    whole = done(in_process(*path.split(), "--help-all")).stdout.decode()
+    text = done(in_process(*path.split(), "--help")).stdout.decode()
+    assert ("--help-all" in text) == (whole != text)
+
+
+def test_numbers_are_finite() -> None:
+    for words in ("compare a b --rtol", "export a -o b.onnx --tolerance", "run a --time-limit"):
+        for number in ("nan", "inf", "-inf"):
+            refused(in_process(*words.split(), number), words.split()[-1])
 
 
 def test_messages_name_the_program_as_it_was_called() -> None:

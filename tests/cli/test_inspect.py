@@ -240,6 +240,17 @@ def test_a_folder_has_a_line_for_each_model(models: Path) -> None:
     assert done(graphshare("inspect", "zoo/sub/", cwd=models)).stderr == b"2 models\n"
 
 
+def test_models_of_one_stem_are_told_apart_by_their_files(models: Path) -> None:
+    small = ROOT / "fixtures" / "cases" / "draw" / "onnx" / "in" / "small.onnx"
+    shutil.copy(small, models / "zoo" / "sub" / "lenet.onnx")
+    text = done(graphshare("inspect", "zoo/sub", cwd=models)).stdout.decode()
+    names = ["zoo/sub/lenet-symbol.json", "zoo/sub/lenet.onnx", "zoo/sub/nin"]
+    assert [line.split()[0] for line in text.splitlines()[1:]] == names
+    (models / "zoo" / "sub" / "lenet-0012.params").unlink()
+    digests = done(graphshare("inspect", "zoo/sub", "--fingerprint", cwd=models)).stdout.decode()
+    assert [line.split()[-1] for line in digests.splitlines()] == names
+
+
 def test_a_folder_as_json(models: Path) -> None:
     run = graphshare("inspect", "zoo", "--format", "json", cwd=models)
     assert run.returncode == 2
@@ -476,7 +487,7 @@ def test_names_for_a_module_are_those_of_data_labels_and_states() -> None:
     ],
 )  # fmt: skip
 def test_the_line_of_a_model_of_a_folder(facts: dict[str, Any], line: str) -> None:
-    assert _format_model(ModelFacts("m/a-symbol.json", None, (), **facts), 7) == line
+    assert _format_model(ModelFacts("m/a-symbol.json", None, (), **facts), "m/a    ") == line
 
 
 @pytest.mark.parametrize(
@@ -514,3 +525,8 @@ def test_named_sizes_of_inputs_with_initializers_count_as_unknown(tmp_path: Path
     assert {output["name"]: output["shape"] for output in shaped["outputs"]}["a"] == ["k", "n"]
     assert "unknown" in done(graphshare("inspect", path, "--names")).stdout.decode()
     done(graphshare("inspect", path, "--shape", "x=4,4"))
+
+
+def test_an_empty_path_is_called_empty(tmp_path: Path) -> None:
+    for words in (["inspect", ""], ["params", "list", ""], ["check", ""]):
+        refused(graphshare(*words, cwd=tmp_path), "the path of a file is empty")

@@ -6,6 +6,7 @@ import gzip
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -269,6 +270,76 @@ def test_a_directory_needs_a_name_in_it(folder: Path) -> None:
         "mkdir -p none",
     )
     assert files_in(folder / "out") == []
+
+
+def test_what_comes_from_stdin_gets_no_name_in_a_folder(folder: Path) -> None:
+    (folder / "out").mkdir()
+    before = files_in(folder)
+    for line, name in (
+        ("split - --at pool2 -o parts", "lenet-symbol.json"),
+        ("params convert - out", "lenet-0000.params"),
+        ("params convert - out --to npz", "lenet-0000.params"),
+        ("params rename - --prefix b- -o out", "lenet-0000.params"),
+    ):
+        data = (folder / name).read_bytes()
+        refused(graphshare(*line.split(), data=data, cwd=folder), "stdin", "no name")
+    assert files_in(folder) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "params convert lenet-0000.params - --to npz",
+        "params rename lenet-0000.params --prefix b- -o -",
+        "params tie . -o -",
+        "params untie . -o -",
+        "check lenet --write-baseline -",
+        "split lenet --at pool2 -o -",
+        "pool lenet -o -",
+        "compare lenet lenet --reduce -",
+        "rename lenet --prefix b- -o new --params-out -",
+        "rename lenet --prefix b- -o new --map-out -",
+        f"run lenet {' '.join(TRAIN)} --params-out -",
+        "foreach lenet-symbol.json -o - -- rename {} --prefix b-",
+        "foreach lenet-symbol.json --manifest - -- inspect {}",
+    ],
+)
+def test_only_one_file_with_a_graph_arrays_or_an_answer_goes_to_stdout(
+    line: str, folder: Path
+) -> None:
+    before = files_in(folder)
+    refused(graphshare(*line.split(), cwd=folder), "cannot go to stdout", "name a")
+    assert files_in(folder) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "duplicate lenet --prefix b- -o new --params-out new.safetensor",
+        f"run lenet {' '.join(TRAIN)} --params-out new.safetensor",
+        "params convert lenet-0000.params new.safetensor",
+        "params rename lenet-0000.params --prefix b- -o new.safetensor",
+        f"pool {ROOT}/fixtures/cases/draw/onnx/in/small.onnx -o new --data new.safetensor",
+    ],
+)
+def test_a_misspelt_suffix_of_parameters_is_refused(line: str, folder: Path) -> None:
+    refused(graphshare(*line.split(), cwd=folder), "did you mean '.safetensors'?")
+    assert not list(folder.glob("new*"))
+
+
+def test_a_suffix_of_no_format_or_of_the_source_is_kept(folder: Path) -> None:
+    shutil.copy(folder / "lenet-0000.params", folder / "lenet.param")
+    source = ["rename", "lenet-symbol.json", "--params", "lenet.param", "--prefix", "b-"]
+    for name in ("new.bak", "new", "new.param"):
+        done(graphshare(*source, "-o", "new-symbol.json", "--params-out", name, cwd=folder))
+        assert gs.load(folder / "new-symbol.json", params=folder / name).parameter_file is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc belongs to Linux")
+def test_a_folder_that_exists_and_takes_no_file_is_not_to_be_made(folder: Path) -> None:
+    said = refused(graphshare("rename", "lenet", "--prefix", "b-", "-o", "/proc/x", cwd=folder))
+    assert "no file can be made in its directory" in said
+    assert "mkdir" not in said
 
 
 def test_a_report_in_a_file_is_announced(folder: Path) -> None:

@@ -365,11 +365,13 @@ def test_a_folder_without_arrays_and_rounds_beside_sets_are_refused(tmp_path: Pa
     path = adder(tmp_path)
     against = ("compare", path, path, "--inputs")
     (tmp_path / "empty").mkdir()
-    for folder in ("empty", "missing"):
+    for name, fault in (
+        ("empty", "has no arrays of inputs"),
+        ("missing", "does not exist"),
+        (Path(path).name, "is not a folder"),
+    ):
         refused(
-            in_process(*against, tmp_path / folder),
-            f"{folder}: has no arrays of inputs",
-            "hint: sets are .npz files",
+            in_process(*against, tmp_path / name), f"{name}: {fault}", "hint: sets are .npz files"
         )
     message = "each set of --inputs is a round: --rounds and --train-step cannot"
     refused(in_process(*against, tmp_path, "--rounds", "2"), message)

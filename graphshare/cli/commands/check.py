@@ -25,7 +25,7 @@ from graphshare.cli.output import list_inputs
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.paths import UsedFile, collect_read_files
+from graphshare.files.paths import UsedFile, collect_read_files, find_stdout_faults
 from graphshare.formats.model_format import load_format
 from graphshare.reports.model import Finding
 from graphshare.text.format import format_count, format_dims
@@ -111,6 +111,8 @@ def command(
     findings. The exit code is 1 if there is an error, with --strict also for a warning, and else 2
     if no rule looks at the format of a file.
     """
+    hint = "name a file with --write-baseline"
+    UsageError.raise_any(find_stdout_faults(write_baseline or "", "a baseline", hint))
     if list_ or explain:
         return _list_rules(format_) if list_ else _explain_rule(explain or "", format_)
     if not graphs:

@@ -40,7 +40,8 @@ class _TakesCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
-        if not ctx.resilient_parsing and "--help" not in args[:at]:
+        asks_help = not {*ctx.help_option_names, "--help-all"}.isdisjoint(args[:at])
+        if not ctx.resilient_parsing and not asks_help:
             refuse_misspelt(args[:at], args[at + 1 :])
         rest = super().parse_args(ctx, args[:at])
         ctx.params["words"] = args[at + 1 :]

@@ -4,6 +4,7 @@ for each.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -339,19 +340,29 @@ class _Answers:
             put_json({**folder, "models": self._collected})
 
 
+def _name_models(models: Iterable[ModelFiles]) -> dict[str, str]:
+    """Return the name of each model's row by its path: its stem, or the path if others share the
+    stem.
+    """
+    stems = {redact(model.path): find_stem(redact(model.path)) for model in models}
+    counts = Counter(stems.values())
+    return {path: stem if counts[stem] == 1 else path for path, stem in stems.items()}
+
+
 def _put_models(
     models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve
 ) -> int:
     """Return 2 if a model cannot be read, else 0; ``folder`` is set if the models are a whole
     folder's.
     """
-    width = min(_WIDEST, max(len(find_stem(model.path)) for model in models))
+    names = _name_models(models)
+    width = min(_WIDEST, max(map(len, names.values())))
     if format_ == "text":
         put([f"{'model':{width}}  {'nodes':>7}  {'parameters':>13}  inputs -> outputs"])
     broken, answers = 0, _Answers(format_)
-    for facts in inspect_models(models):
+    for files, facts in zip(models, inspect_models(models), strict=True):
         broken += bool(facts.faults)
-        answers.put(facts, _format_model(facts, width))
+        answers.put(facts, _format_model(facts, f"{names[redact(files.path)]:{width}}"))
         if format_ == "text":
             warn(facts.remarks)
     answers.finish(folder)
@@ -366,7 +377,7 @@ def _put_models(
 
 
 def _put_fingerprints(models: list[ModelFiles], format_: str) -> int:
-    broken, answers = 0, _Answers(format_)
+    broken, answers, names = 0, _Answers(format_), _name_models(models)
     for files in models:
         try:
             mark = fingerprint(load(files.graph, params=files.newest or None))
@@ -375,14 +386,13 @@ def _put_fingerprints(models: list[ModelFiles], format_: str) -> int:
             warn([str(fault) for fault in error.faults])
             continue
         fields = {"graph": redact(files.graph), **msgspec.structs.asdict(mark)}
-        line = f"{mark.structure} {mark.weights or '-':64} {find_stem(files.graph)}"
+        line = f"{mark.structure} {mark.weights or '-':64} {names[redact(files.graph)]}"
         answers.put(fields, line)
     answers.finish()
     return 2 if broken else 0
 
 
-def _format_model(facts: ModelFacts, width: int) -> str:
-    name = f"{find_stem(facts.graph):{width}}"
+def _format_model(facts: ModelFacts, name: str) -> str:
     if facts.faults:
         return f"{name}  error: {'; '.join(_describe(facts))}"
     arrays = format_count(facts.parameters or 0, "array")

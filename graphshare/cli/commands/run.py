@@ -43,7 +43,7 @@ from graphshare.execute.outputs import (
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
 from graphshare.execute.train.run_training import LossHistory, StepListener, Trained
 from graphshare.execute.train.sgd import Sgd
-from graphshare.files.paths import is_directory
+from graphshare.files.paths import find_stdout_faults, is_directory
 from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_names import ARRAY_ENDINGS
@@ -166,10 +166,7 @@ def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOp
         return None
     _refuse_with_training({"--profile": profile})
     target = options["params_out"] or ""
-    if target == "-":
-        raise UsageError(
-            Fault("parameters cannot go to stdout", hint="name a file with --params-out")
-        )
+    UsageError.raise_any(find_stdout_faults(target, "parameters", "name a file with --params-out"))
     if target and not is_directory(target):
         choose_format(target)
     gradients = parse_feeds(options["head_gradients"])

@@ -16,8 +16,9 @@ from graphshare.cli import options
 from graphshare.cli.command import Command, option
 from graphshare.cli.console import name_program, put, put_json, say
 from graphshare.cli.output import format_name_list, say_written, warn
+from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import make_folder
-from graphshare.files.paths import join
+from graphshare.files.paths import STDIN, find_stdout_faults, join
 from graphshare.formats.model_names import find_stem_name
 from graphshare.text.format import escape_control, format_names
 from graphshare.text.markup import quote_shell, write_path
@@ -65,6 +66,12 @@ def command(
     model node by node, before anything is written. The last line is the command that joins the
     files again; `graphshare pool` puts their weights into one file.
     """
+    UsageError.raise_any(
+        [
+            *find_stdout_faults(out, "a folder of parts", "name a folder with -o"),
+            *_find_nameless(source),
+        ]
+    )
     warn(notes_on(source.parameter_file, source.graph))
     result = split(source, **settings)
     stem = find_stem_name(source.where) or "part"
@@ -90,6 +97,13 @@ def command(
     if result.unused:
         say(f"in no part: inputs that nothing reads ({format_names(result.unused, _LISTED)})")
     say(f"join them again: {_make_join_line(result, paths)}")
+
+
+def _find_nameless(source: Checkpoint) -> list[Fault]:
+    if source.where != STDIN:
+        return []
+    hint = "save the model to a file, and name that"
+    return [Fault("parts are named after the model, and stdin has no name", hint=hint)]
 
 
 def _describe(result: Splitting, outputs: Sequence[Outputs]) -> dict[str, object]:

@@ -143,7 +143,7 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
         RefusedError: nothing is wanted, or the file needs an upgrade that MXNet would refuse.
     """
     if not wanted:
-        hint = "list the outputs in the heads of the graph, or name what to compute"
+        hint = "add outputs to the file, or name what to compute"
         raise RefusedError(
             Fault("the graph has no outputs, so there is nothing to compute", hint=hint)
         )

@@ -25,10 +25,9 @@ from graphshare.files.open_source import (
     unpack_gzip_start,
 )
 from graphshare.files.paths import base_name, is_folder
-from graphshare.formats.model_names import ARRAY_ENDINGS, PARAMETER_FORMATS
+from graphshare.formats.model_names import ARRAY_ENDINGS, PARAMETER_FORMATS, suggest_suffix
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.text.format import format_count, join_words
-from graphshare.text.names import did_you_mean
 
 if TYPE_CHECKING:  # start-up: only a file that is refused needs it
     from graphshare.formats.wrong_file import Wanted
@@ -162,13 +161,18 @@ def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -
         if shards.is_shard_folder(os.fspath(path)):
             index: ParameterFile = shards.index_shards(os.fspath(path))
             return index
-    with open_source(
-        path,
-        endings=(*ARRAY_ENDINGS, *(f".{name}" for name in MODELS)),
-        accepts=_begins_like_parameters,
-    ) as source:
+    with open_parameters(path) as source:
         content = _unpack_model(source)
         return recognize_format(content, wanted=wanted).index(content)
+
+
+def open_parameters(path: str | os.PathLike[str]) -> ByteSource:
+    """Open the bytes of a parameter file (``-`` for stdin).
+
+    Raises InputError if the file does not exist, is not a regular file or cannot be read.
+    """
+    endings = (*ARRAY_ENDINGS, *(f".{name}" for name in MODELS))
+    return open_source(path, endings=endings, accepts=_begins_like_parameters)
 
 
 def _unpack_model(source: ByteSource) -> ByteSource:
@@ -237,15 +241,17 @@ def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> Pa
     raise InputError(refuse_bytes(take_sample(source), wanted, where=source.name, known=known))
 
 
-def choose_format(path: str) -> ParameterFormat:
-    """Return the format for writing a file of this name. Raises RefusedError for an unknown
-    suffix.
+def choose_format(path: str, *, option: str = "") -> ParameterFormat:
+    """Return the format for writing a file of this name; ``option`` would give it, too.
+
+    Raises RefusedError for an unknown suffix.
     """
     suffix = os.path.splitext(base_name(path))[1].lower()
     if suffix[1:] in PARAMETER_FORMATS:
         return find_format(suffix[1:])
     endings = [f".{name}" for name in PARAMETER_FORMATS]
-    hint = did_you_mean(suffix, endings) or f"end it in {', '.join(endings)} or give the format"
+    other = f", or give the format with {option}" if option else ""
+    hint = suggest_suffix(path) or f"end it in one of {', '.join(endings)}{other}"
     raise RefusedError(
         Fault(f"the suffix {suffix!r} is not that of a parameter format", where=path, hint=hint)
     )

@@ -376,3 +376,13 @@ def test_changes_are_those_of_nodes_and_of_parameters(tmp_path: Path) -> None:
             assert part in change
     bare = gs.load(tmp_path / "n-symbol.json")
     assert find_changes(pair_both(bare, bare), across_dtypes=False)[1] == ()
+
+
+def test_models_without_outputs_are_named(tmp_path: Path) -> None:
+    models = [load(tmp_path, name) for name in "ab"]
+    empty = [gs.Checkpoint(Graph(model.graph.nodes, ()), where=model.where) for model in models]
+    for pair, lacking in ((empty, empty), ([models[0], empty[1]], empty[1:])):
+        with pytest.raises(RefusedError) as caught:
+            pair_models(*pair, (), {})
+        assert [fault.where for fault in caught.value.faults] == [each.where for each in lacking]
+        assert all("has no outputs" in fault.message for fault in caught.value.faults)
