@@ -231,7 +231,7 @@ def _describe_sharing(model: Checkpoint) -> Iterator[str]:
 
 def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
     """Return the command line of the proof that the branches are equal, or that a single branch is
-    the source; none for a part of the source, or of a source that is gone.
+    the source.
     """
     report: Duplication = model.report
     source = model.sources[0]
@@ -239,14 +239,8 @@ def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
     file = source.parameter_file if has_file else None
     params = outputs.params or (file.path if file is not None else "")
     if len(report.branches) == 1:
-        (branch,) = report.branches
-        is_whole = not report.joined and all(node in branch.images for node in source.graph.nodes)
-        if not is_whole or outputs.in_place or source.where in ("", STDIN):
-            return []
-        words = ["diff", write_path(source.where), write_path(outputs.graph)]
-        if file is not None:
-            words += ["--params", write_path(file.path), "--against-params", write_path(params)]
-        return [*words, f"--prefix={branch.label}"]
+        both = () if file is None else (file.path, params)
+        return _list_diff_words(source, report, outputs, both)
     words = ["verify", write_path(outputs.graph)]
     if has_file:
         words += ["--params", write_path(params)] if params else ["--random-params", "0"]
@@ -255,6 +249,22 @@ def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
     inputs = [node for node, role in report.roles.items() if role.why == AS_INPUT]
     words += [f"--as-input={node.name}" for node in inputs]
     return words
+
+
+def _list_diff_words(
+    source: Checkpoint, report: Duplication, outputs: Outputs, params: Sequence[str]
+) -> list[str]:
+    """Return the command line for a single branch and the parameter files of both; none for a part
+    of the source, or a source that is gone.
+    """
+    (branch,) = report.branches
+    is_whole = not report.joined and all(node in branch.images for node in source.graph.nodes)
+    if not is_whole or outputs.in_place or source.where in ("", STDIN):
+        return []
+    words = ["diff", write_path(source.where), write_path(outputs.graph)]
+    for option, path in zip(("--params", "--against-params"), params, strict=False):
+        words += [option, write_path(path)]
+    return [*words, f"--prefix={branch.label}"]
 
 
 def format_name_list(names: list[str]) -> str:

@@ -260,7 +260,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _explain_blank(value: Any, *, is_fed_nothing: bool) -> str:
-    """Return why a value that equals its counterpart is no evidence; empty if it is.
+    """Return why a value that equals its counterpart shows nothing; empty if it shows something.
 
     A model may return no elements for inputs that have some, such as boxes above a threshold.
     """

@@ -335,7 +335,6 @@ def value_stage(rounds: Sequence[Values], *, is_proved: bool = False) -> Stage:
     apart: list[str] = []
     firsts: list[str] = []
     unjudged: dict[str, None] = {}
-    shown: set[str] = set()
     for values in rounds:
         sizes = _sizes(values)
         for output in values.outputs:
@@ -344,21 +343,29 @@ def value_stage(rounds: Sequence[Values], *, is_proved: bool = False) -> Stage:
                 apart.append(f"{output.output} and {output.reference}: {difference}{sizes}")
             elif output.unjudged:
                 unjudged[f"{output.reference}: {output.unjudged}"] = None
-            elif not output.blank:
-                shown.add(output.reference)
         if values.first is not None:
             firsts.append(_describe_first(values.first, sizes))
     if apart:
         return _fail_outputs("values", rounds, apart, firsts)
-    for output in chain(*(values.outputs for values in rounds)):
-        if output.blank and not is_proved and output.reference not in shown:
-            unjudged[f"{output.reference}: {output.blank}, so nothing was compared"] = None
+    if not is_proved:
+        unjudged |= _explain_blanks(rounds)
     counts = _summarize([values.outputs for values in rounds], "output")
     summary = f"{counts}{_name_owners(rounds, ';')}"
     if not unjudged:
         return Stage("values", "holds", summary)
     summary += f"; {format_count(len(unjudged), 'output')} not judged"
     return Stage("values", "unknown", summary, tuple(unjudged))
+
+
+def _explain_blanks(rounds: Sequence[Values]) -> dict[str, None]:
+    """Return the reasons for outputs that show nothing in any round."""
+    outputs = [output for values in rounds for output in values.outputs]
+    judged = {output.reference for output in outputs if not output.blank}
+    return {
+        f"{output.reference}: {output.blank}, so nothing was compared": None
+        for output in outputs
+        if output.reference not in judged
+    }
 
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:

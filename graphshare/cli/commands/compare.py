@@ -137,6 +137,7 @@ def command(
 
     Numbers may differ by --rtol of the largest in their output, and by as much as either model
     differs from itself when sums are taken in another order, up to 1e-5 of the range of the output.
+    Integers are equal, or differ by --atol.
     Where parameters have types of other precision, the tolerance is that of the less precise one:
     1e-2 of the largest number for float16.
 

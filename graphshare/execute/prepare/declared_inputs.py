@@ -447,12 +447,15 @@ def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]
         return [wish for wish in wishes if wish.is_mask]
     if "int" not in dtype or is_narrow(np.dtype(dtype)):
         return ()
-    weak = [wish for wish in wishes if not wish.why]
-    strong = [wish for wish in wishes if wish.why]
-    others = [wish for wish in strong if wish.high or not {0, 1}.issuperset(wish.values)]
-    if others:
-        return others
-    return weak if dtype.endswith("int8") else strong or weak  # pixels are cast to floats too
+    stated = [wish for wish in wishes if wish.why]
+    others = [wish for wish in stated if not _wants_mask(wish)]
+    # Pixels are cast to floats, too.
+    chosen = others if dtype.endswith("int8") else others or stated
+    return chosen or [wish for wish in wishes if not wish.why]
+
+
+def _wants_mask(wish: Integers) -> bool:
+    return not wish.high and {0, 1}.issuperset(wish.values)
 
 
 def _draw_integers(
