@@ -60,7 +60,7 @@ rounds = option(
     "--rounds",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Compare on N - 1 more sets of inputs [1].",
+    help="Number of sets of inputs, besides those that open sizes need [1].",
 )
 seed = option(
     "--seed",

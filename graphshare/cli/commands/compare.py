@@ -130,9 +130,9 @@ def command(
     code 1. What could not be judged, such as random numbers without a seed, is exit code 2.
 
     Outputs and inputs are paired by name, in their order where names differ. An output that one
-    model alone has is not judged: --target names what is compared then. What is not exact is
-    divided into regions between values that both models have, and both sides compute each region
-    from the values of either model; the first that differs is named. Equal names are a hint: where
+    model alone has is not judged: --target names what is compared then. What is not exact is cut
+    into regions at values that both models have. Each region runs in both models on equal values,
+    and the first that differs is named. Equal names are a hint: where
     a name stands for another value of the other model, that is found.
 
     Numbers may differ by --rtol of the largest in their output, and by as much as either model

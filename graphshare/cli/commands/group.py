@@ -97,10 +97,10 @@ def command(
     """Join several graphs and their parameters into one.
 
     The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and
-    that input is removed. IN means every input of that name, as in its own file or with its prefix.
-    A name that two graphs have is refused; --on-collision prefix puts the name of its file before
-    all names of the later graph, tie-if-equal makes parameters of one name and equal value one
-    node.
+    that input is removed. IN is the name of an input, with or without its --prefix; all inputs of
+    this name are fed. A name that two graphs have is refused; --on-collision prefix puts the name
+    of its file before all names of the later graph, tie-if-equal makes parameters of one name and
+    equal value one node.
 
     With --switch two ONNX models become the branches of one If on one copy of the weights that both
     have: the result computes the first where its boolean input NAME is true, and else the second.

@@ -53,9 +53,9 @@ def command(
 
     GRAPH is a model or a folder of models. Arrays of equal bytes, of whatever name, shape or model,
     are in the file once, also those of Constants and of bodies; small ones stay in the models. The
-    models keep their names, and point into the file. A file of weights that is there already keeps
-    its bytes and grows if a model beside it points into it; models point into a .safetensors or
-    .params file for the arrays that it has.
+    models keep their names, and point into the file. If DIR has a file of weights that its models
+    use, new arrays are appended to it. Arrays that a .safetensors or .params file already has are
+    read from there.
 
     Every array is compared with its source, byte by byte; then onnxruntime computes each model
     before and after, and every output must be equal bit for bit. All files appear together, or

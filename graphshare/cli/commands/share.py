@@ -101,10 +101,10 @@ def command(
 ) -> None:
     """Tie parameters inside one graph (see also duplicate).
 
-    Parameters of one name after all rules become one node, with one record. Operators and outputs
-    keep their names. In SRC=DST and A=B the left name disappears; \\= is an = inside a name. In an
-    ONNX model A and B may have two shapes where their bytes are equal: A becomes a Reshape of B,
-    and onnxruntime must compute the same bits.
+    Rules rename parameters; those that end up with one name become one parameter, stored once.
+    Operators and outputs keep their names. In SRC=DST and A=B the left name disappears; \\= is an
+    = inside a name. In an ONNX model A and B may have two shapes where their bytes are equal: A
+    becomes a Reshape of B, and onnxruntime must compute the same bits.
     """
     if detect and (rules or any(purpose.values())):
         raise UsageError(Fault("several purposes cannot be combined", hint=PURPOSES))

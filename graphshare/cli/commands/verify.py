@@ -91,7 +91,7 @@ def command(
     `graphshare compare` compares two models.
 
     A shape or feed holds for the branch of its variable, and for branches that have none of their
-    own. Branches with different ones are both run at the sizes of either, on the same values. Open
+    own. If two branches have different shapes, both run at each of them, on equal values. Open
     sizes are drawn with one sample and with two, and any two inputs of one type differ in at least
     one set; --rounds adds sets.
 
