@@ -26,6 +26,7 @@ from graphshare.execute.backends.backend import (
     Computation,
     open_computation,
 )
+from graphshare.execute.prepare.declared_inputs import list_declared
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.compare import Pairing
@@ -315,7 +316,19 @@ class ModelComparison:
             setup = Setup(choose_by_name(feeds, pairs, alone), shapes)
             draws += drawer.draw(setup, count=count)
         self._notes.update(drawer.notes)
+        self._notes.update(dict.fromkeys(self._note_whole_numbers(titles)))
         return draws
+
+    def _note_whole_numbers(self, titles: tuple[str, str]) -> Iterator[str]:
+        """Yield a note on each input that takes fractions in one model alone: it was given none."""
+        left, right = (list_declared(side.graph) for side in self._sides)
+        for a, b in self._pairs.inputs:
+            one, other = (
+                types.get(x.name, (None,))[0] or "" for types, x in ((left, a), (right, b))
+            )
+            if any("float" in dtype for dtype in (one, other)) and "int" in one + other:
+                types_of_both = f"{one} in {titles[0]}, and {other} in {titles[1]}"
+                yield f"{a.name!r} is {types_of_both}: both got whole numbers"
 
     def _pair_parameters(
         self, sides: tuple[Computation, Computation], fed: Set[str]

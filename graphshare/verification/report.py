@@ -362,7 +362,7 @@ def _explain_blanks(rounds: Sequence[Values]) -> dict[str, None]:
     outputs = [output for values in rounds for output in values.outputs]
     judged = {output.reference for output in outputs if not output.blank}
     return {
-        f"{output.reference}: {output.blank}, so nothing was compared": None
+        f"{output.reference}: {output.blank}, so nothing was compared; `feeds` gives other inputs": None
         for output in outputs
         if output.reference not in judged
     }

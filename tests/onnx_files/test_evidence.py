@@ -118,6 +118,17 @@ def test_an_integer_of_a_record_may_differ_by_atol_alone(tmp_path: Path) -> None
     assert gs.compare(path, record, tolerance=gs.Tolerance(atol=1)).outcome == "equal"
 
 
+def test_an_input_that_takes_fractions_in_one_model_alone_is_noted(tmp_path: Path) -> None:
+    one = write(tmp_path, "one", "(float[4] x) => (float[4] y) { y = Round(x) }")
+    other = write(tmp_path, "other", "(int64[4] x) => (float[4] y) { y = Cast<to = 1>(x) }")
+    for both, text in (
+        ((one, other), f"float32 in {one}, and int64 in {other}"),
+        ((other, one), f"int64 in {other}, and float32 in {one}"),
+    ):
+        assert f"'x' is {text}: both got whole numbers" in gs.compare(*both).notes
+    assert not any("whole" in note for note in gs.compare(one, one).notes)
+
+
 @pytest.mark.parametrize("layers", [False, True])
 def test_outputs_without_an_element_are_not_judged(tmp_path: Path, *, layers: bool) -> None:
     lenet = gs.load(ROOT / "fixtures" / "lenet")
