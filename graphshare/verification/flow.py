@@ -188,8 +188,7 @@ def find_obstacles(
     obstacles = [obstacle for graph, _ in parts if (obstacle := find_obstacle(graph))]
     if obstacles and is_needed and not is_allowed:
         message, _, hint = obstacles[0].partition(": ")
-        way_out = "`allow_unsupported` accepts structure and parameters alone"
-        hints = filter(None, (hint, way_out))
+        hints = filter(None, (hint, WITHOUT_VALUES))
         raise UsageError(Fault(message, hint="; ".join(hints)))
     faults = [fault for graph, nodes in parts for fault in list_unsupported(graph, nodes)]
     if faults and not is_allowed:
@@ -197,6 +196,8 @@ def find_obstacles(
     return tuple(sorted({*obstacles, *(fault.message for fault in faults)}))
 
 
+WITHOUT_VALUES = "`allow_unsupported` accepts structure and parameters alone"
+"""The hint for models that cannot be computed here."""
 RoundComparisons = tuple[list[Values], list[EngineComparison]]
 """The comparisons of both sides in each engine, and of each other engine with the first."""
 

@@ -39,6 +39,7 @@ from graphshare.verification.branches import check_names
 from graphshare.verification.comparison import Values, tolerate_dtype, tolerate_other_program
 from graphshare.verification.coverage import BodyCoverage
 from graphshare.verification.flow import (
+    WITHOUT_VALUES,
     ProofOptions,
     compare_round,
     describe_engines,
@@ -154,6 +155,8 @@ class ModelComparison:
             sides = self._open()
         except InputError as error:
             if not self._options.allow_unsupported:
+                if self._is_exact:
+                    raise _suggest_structure(error) from None
                 raise
             return self._judge_structure([fault.message for fault in error.faults])
         drawing = {**find_drawing(sides[1].graph), **find_drawing(sides[0].graph)}
@@ -471,6 +474,14 @@ def weigh_models(left: Checkpoint, right: Checkpoint) -> RegionReport | None:
         MemoryLimitError: the constants would exceed a chosen limit.
     """
     return make_judge(pair_models(left, right, (), {})).weigh()
+
+
+def _suggest_structure(error: InputError) -> InputError:
+    """Add the way out to faults without a hint, of models that no engine takes."""
+    faults = [
+        msgspec.structs.replace(fault, hint=fault.hint or WITHOUT_VALUES) for fault in error.faults
+    ]
+    return InputError(faults)
 
 
 def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:

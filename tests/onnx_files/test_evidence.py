@@ -12,7 +12,7 @@ import pytest
 from onnx import parser
 
 import graphshare as gs
-from graphshare.errors import UsageError
+from graphshare.errors import InputError, UsageError
 from tests.surroundings import ROOT
 
 pytest.importorskip("onnxruntime")
@@ -149,6 +149,17 @@ def test_a_model_is_not_exported_or_fixed_at_a_size_of_zero(tmp_path: Path) -> N
         model = lenet if act is gs.export else free
         with pytest.raises(UsageError, match="the size 0, so there is nothing to compute"):
             act(model, shapes={"data": (0, 1, 28, 28)})
+
+
+def test_equal_models_that_no_engine_takes_are_told_the_way_out(tmp_path: Path) -> None:
+    path = write(tmp_path, "m", "(float[4] x) => (float[4] y) { y = ai.other.Unheard(x) }")
+    model = onnx.load(path)
+    model.opset_import.add(domain="ai.other", version=1)
+    onnx.save(model, path)
+    with pytest.raises(InputError) as raised:
+        gs.compare(path, path)
+    assert all("`allow_unsupported`" in fault.hint for fault in raised.value.faults)
+    assert gs.compare(path, path, allow_unsupported=True).verdict.startswith("STRUCTURE EQUAL")
 
 
 def test_an_output_may_be_empty_where_inputs_are_not(tmp_path: Path) -> None:
