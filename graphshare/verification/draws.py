@@ -35,7 +35,9 @@ _LARGE = 1000
 _DECADES = 30.0
 _LENGTHENED = 4
 """The most free sizes that are lengthened."""
-_LONG = 4099
+_LONGER = (131, 521, 2053, 4099)
+_FEW_LABELLED = 1 << 20
+"""The most elements of the longer arrays."""
 _MAGNITUDES = (-1, 5)
 """Powers of ten of numbers tried after a mask: its threshold may be far from the drawn numbers."""
 _SAMPLES, _NUMBERS = 1024, 1 << 14
@@ -72,12 +74,21 @@ def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
         yield digits
 
 
-def draw_long(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
-    """Yield labels for arrays with a free size that is longer than most constants: a Slice may end there."""
+def draw_longer(values: Values, known: Sizes) -> Iterator[Iterator[dict[Key, Array]]]:
+    """For each free size yield labels of longer and longer arrays, up to more than most constants:
+    a Slice may end there.
+    """
     for size in _list_free_sizes(values, known):
-        longer = _resize(values, known, size, _LONG)
-        if can_label(longer):
-            yield from draw_labels(longer, known)
+        yield _label_longer(values, known, size)
+
+
+def _label_longer(values: Values, known: Sizes, size: int) -> Iterator[dict[Key, Array]]:
+    for other in _LONGER:
+        shapes = _list_resized(values, known, size, other).values()
+        if other > size and sum(map(math.prod, shapes)) <= _FEW_LABELLED:
+            longer = _resize(values, known, size, other)
+            if can_label(longer):
+                yield next(draw_labels(longer, known))
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
@@ -148,14 +159,18 @@ def _is_free(sizes: Sequence[object], axis: int) -> bool:
 
 
 def _resize(values: Values, known: Sizes, size: int, other: int) -> dict[Key, Array]:
-    resized: dict[Key, Array] = {}
+    shapes = _list_resized(values, known, size, other)
+    return {key: np.resize(values[key], shape) for key, shape in shapes.items()}
+
+
+def _list_resized(values: Values, known: Sizes, size: int, other: int) -> dict[Key, list[int]]:
+    """Return the shapes with ``other`` for each free ``size``: several axes of an array may have it."""
+    shapes: dict[Key, list[int]] = {}
     for key, array in values.items():
-        fixed, shape = known.get(key, ()), list(array.shape)
-        for axis, n in enumerate(array.shape):
-            if n == size and _is_free(fixed, axis):
-                shape[axis] = other
-        resized[key] = np.resize(array, shape)
-    return resized
+        fixed = known.get(key, ())
+        axes = enumerate(array.shape)
+        shapes[key] = [other if n == size and _is_free(fixed, axis) else n for axis, n in axes]
+    return shapes
 
 
 def draw_other_inputs(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:

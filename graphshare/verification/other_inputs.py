@@ -22,7 +22,7 @@ from graphshare.verification.draws import (
     Values,
     can_label,
     draw_labels,
-    draw_long,
+    draw_longer,
     draw_magnitudes,
     draw_other_inputs,
     draw_scaled,
@@ -56,6 +56,8 @@ _SIZING = {"Range": 0, "Resize": 1, "Upsample": 1}
 """Operators that read sizes from floats, and the first operand that they read so."""
 _MEASURING = ("Shape", "Size", "shape_array", "size_array")
 _GRID = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
+_LARGE_RESULT = 1 << 18
+"""The most elements of a result whose arrays are made longer."""
 HIDDEN = "different inputs give different values"
 """The text for sides that are equal only on the drawn inputs."""
 _NOISY = 100.0
@@ -202,14 +204,20 @@ class Trial(Struct, frozen=True, eq=False):
         places: Sequence[Mapping[Place, Key]],
         values: Values,
     ) -> bool:
-        """Whether sides that both take much longer arrays return different ones."""
+        """Whether sides that both take longer arrays return different ones.
+
+        Arrays grow step by step until the results are large: several axes may grow together.
+        """
         sides = self.open_sides(parts, places, values)
         fixed = _list_sizing(parts, places)
         free = {key: array for key, array in values.items() if key not in fixed}
-        for drawn in draw_long(free, self._find_sizes(free)):
-            ends = [self.compute(side, {**values, **drawn}) for side in sides]
-            if all(ends) and not all(map(np.array_equal, *ends)):
-                return True
+        for longer in draw_longer(free, self._find_sizes(free)):
+            for drawn in longer:
+                ends = [self.compute(side, {**values, **drawn}) for side in sides]
+                if all(ends) and not all(map(np.array_equal, *ends)):
+                    return True
+                if not all(ends) or sum(map(np.size, chain(*ends))) > _LARGE_RESULT:
+                    break
         return False
 
     def choose_own_parts(self) -> Sequence[Part]:
