@@ -252,7 +252,8 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
     if not is_name or "\\" in data or "\0" in data:
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
-    if hint := suggest_suffix(data):
+    # The default is not misspelt, even if a format has a similar name.
+    if data != DATA and (hint := suggest_suffix(data)):
         raise UsageError(Fault(f"`data={data!r}` is not the name of a parameter file", hint=hint))
     name = data.lower()  # some systems ignore letter case in file names
     models = {base_name(target).lower() for target in targets}
