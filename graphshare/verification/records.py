@@ -178,11 +178,7 @@ class _RecordingComparer:
         reference = _make_runner(self._title, outputs, known, attrgetter("wanted"))
         own = _make_runner(THIS, outputs, known, attrgetter("value"))
         own.engine, own.peak_bytes = ready.computation.engine, done.peak_bytes
-        own.inputs = {
-            node: value
-            for node, value in ready.values.items()
-            if not ready.computation.is_parameter(node)
-        }
+        own.inputs = _choose_inputs(ready)
         names = [(output.name, output.name) for output in outputs]
         nodes = [(output.place[0], output.place[0]) for output in known]
         compared = compare_runs(
@@ -233,6 +229,11 @@ class _RecordingComparer:
             has_own = node.name in self._held or node.name in self._options.feeds
             if has_own and node.name in recorded:
                 yield _Recorded(node.name, (node, 0), known[node], recorded[node.name])
+
+
+def _choose_inputs(ready: Prepared) -> dict[Node, Any]:
+    is_parameter = ready.computation.is_parameter
+    return {node: value for node, value in ready.values.items() if not is_parameter(node)}
 
 
 def _make_runner(
