@@ -103,14 +103,29 @@ class Weigher:
         """
         if any(node.subgraphs for node in chain(*cone.sides)):
             return None
-        expressions = _Expressions(self._plan)
-        ends: list[list[int]] = []
+        weighed = self._compare(cone, 0)
+        if weighed is None or not weighed.steps:
+            return weighed
+        # Near numbers are taken from one side, and what follows them may be near on these alone.
+        other = self._compare(cone, 1)
+        if other is None or bool(other.unlike) != bool(weighed.unlike):
+            return None
+        return replace(
+            weighed,
+            steps=max(weighed.steps, other.steps),
+            needs_shapes=weighed.needs_shapes or other.needs_shapes,
+        )
+
+    def _compare(self, cone: Cone, reference: int) -> Weighing | None:
+        """Compare both sides' numbers; near ones count as those of the side ``reference``."""
+        expressions = _Expressions(self._plan, reference)
+        ends: list[list[int]] = [[], []]
         with np.errstate(all="ignore"):  # numbers that are not finite decide nothing
-            for side in (0, 1):
+            for side in (reference, 1 - reference):
                 numbers = self._number(side, cone, expressions)
                 if numbers is None:
                     return None
-                ends.append([self._find_number(side, end[side], numbers) for end in cone.ends])
+                ends[side] = [self._find_number(side, end[side], numbers) for end in cone.ends]
             if ends[0] == ends[1]:
                 return Weighing(expressions.steps)
             if [*map(expressions.find_order, ends[0])] == [*map(expressions.find_order, ends[1])]:
@@ -250,8 +265,8 @@ def _read_step(
 class _Expressions:
     """Both sides' values in one region: near affine values share a number."""
 
-    def __init__(self, plan: RegionPlan) -> None:
-        self._table = plan.left.form.table
+    def __init__(self, plan: RegionPlan, reference: int) -> None:
+        self._table, self._reference = plan.left.form.table, reference
         self._first = len(self._table.keys)
         self._affine: dict[int, AffineValue] = {}
         self._by_core: dict[Hashable, list[int]] = {}
@@ -260,16 +275,16 @@ class _Expressions:
         self.steps = 0.0
 
     def number(self, affine: AffineValue, side: int) -> int:
-        """Number an affine value like an equal one or, on the right, a near one."""
+        """Number an affine value like an equal one or, unless of the reference, a near one."""
         if affine.is_itself:
             return int(affine.core[1])  # type: ignore[index]
         same = self._numbers.get(affine.identity)
         if same is not None:
             return same
         known = self._by_core.setdefault(affine.core, [])
-        # Equal left values, such as a sum with 0, share a number, too: otherwise right values would
-        # be near two.
-        limit = LIMIT if side else 0.0
+        # Equal values of the reference, such as a sum with 0, share a number, too: otherwise others
+        # would be near two.
+        limit = 0.0 if side == self._reference else LIMIT
         measured = [
             (measure(self._affine[number], affine, most=limit)[0], number) for number in known
         ]
@@ -282,7 +297,7 @@ class _Expressions:
             "affine", len(self._table.keys)
         )
         self._affine[number] = affine
-        if not side:
+        if side == self._reference:
             known.append(number)
         return number
 
