@@ -557,6 +557,41 @@ def test_names_that_are_exchanged_make_no_difference(seed: int, tmp_path: Path) 
         )
 
 
+def make_tiny(seed: int) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """Make models whose channels are tiny or not, with factors behind them that differ or not."""
+    rng, step = np.random.default_rng(seed), np.finfo("f").smallest_subnormal
+    sides = []
+    weight, factor = rng.uniform(1, 2, (4, 3)), np.full(3, 1e10)
+    is_tiny = rng.random(3) < 0.5
+    for _ in range(2):
+        own = np.where(is_tiny, step * rng.integers(0, 4), weight)
+        changed = np.where(is_tiny & (rng.random(3) < 0.5), 1.1, 1.0)
+        weights = {"w": own.astype("f"), "s": (factor * changed).astype("f")}
+        sides.append(build([("MatMul", "x w", "h", {}), ("Mul", "h s", "y", {})], weights, (2, 4)))
+    return sides[0], sides[1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_follows_tiny_weights_is_judged_alike_in_both_orders(
+    seed: int, tmp_path: Path
+) -> None:
+    report = compare(tmp_path, *make_tiny(seed))  # which compares both orders
+    assert report.outcome in ("equal", "not equal")
+
+
+def test_tiny_weights_are_judged_from_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Weigher, "weigh", lambda self, cone: self._compare(cone, 0))
+    unlike = []
+    for seed in range(12):
+        try:
+            compare(tmp_path, *make_tiny(seed))
+        except AssertionError:
+            unlike.append(seed)
+    assert unlike
+
+
 def test_shapes_that_do_not_broadcast_or_are_too_large_have_no_scale() -> None:
     """A body that no run reaches may have any."""
     assert affine_values.fits((4,), (1, 1), (4,))
