@@ -197,7 +197,7 @@ _TESTS: dict[object, Callable[[Any, tuple[Any, ...]], bool]] = {
     Literal: lambda value, options: isinstance(value, str) and value in options,
     bool: lambda value, _: type(value).__name__ in ("bool", "bool_"),  # numpy's has either name
     int: lambda value, _: _is_number(value, Integral),
-    # No tolerance, time or rate is infinite or NaN, for which every comparison is false.
+    # A tolerance, a time or a rate is finite; with NaN every comparison would be false.
     float: lambda value, _: _is_number(value, Real) and -inf < value < inf,
 }
 

@@ -101,7 +101,7 @@ tolerance = options.gather(
             "--rtol",
             type=click.FloatRange(min=0),
             metavar="R",
-            help="Relative tolerance of outputs [1e-5].",
+            help="Relative tolerance of floating-point outputs [1e-5].",
         ),
     ),
     _make_tolerance,

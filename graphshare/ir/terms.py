@@ -123,7 +123,7 @@ class NormalForm(ABC):
         return False
 
     def may_be_default(self, node: Node, name: str) -> bool:
-        """Return whether an attribute perhaps has the value that it has without being stated."""
+        """Return whether an attribute may equal its default, which holds where it is not stated."""
         return True
 
     def number_outputs(self, node: Node, *key: Hashable) -> list[int]:

@@ -48,16 +48,17 @@ _ENDS_OF_VALUES = frozenset(
 )
 """Operators that take any integers, and return values of another kind."""
 _COMPUTING = frozenset(
-    """Abs Add BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Clip Concat ConvInteger CumSum
+    """Abs Add BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Clip Concat ConvInteger
     DynamicQuantizeLinear MatMulInteger Max Mean Min Mul Neg QLinearConv QLinearMatMul ReduceL1
-    ReduceMax ReduceMean ReduceMin ReduceSum Relu Sign Split Sub Sum Where""".split()
+    ReduceMax ReduceMean ReduceMin ReduceSum Relu Sign Sub Sum Where""".split()
 )
 """Operators that take any integers, and return integers."""
 _FIRST = _SELECTED | {"BitShift", "CumSum", "Div", "Mod", "Pad", "Split", "TopK"}
 """Operators of which only the first operand may be any integer: others are places, sizes or divisors."""
 _ANY = Integers("", low=-128, high=256)
+"""For inputs of which nothing is a place or a size: all bytes, signed or not."""
 _SMALL = Integers("", high=2)
-"""For inputs with a use that is unknown: indices of any table, and both values of a condition."""
+"""For inputs with other uses: indices of any table, and both values of a condition."""
 _LARGEST = 4096  # bytes of a constant that is read, such as all byte values of a one-hot encoding
 _LISTED = 8
 
@@ -96,7 +97,7 @@ def find_integers(graph: Graph) -> dict[str, list[Integers]]:
 
 
 def _find_bound(graph: Graph) -> set[str]:
-    """Return the inputs whose integers, or integers computed from them, are perhaps places or sizes."""
+    """Return the inputs of which some integers, or integers computed from them, may be places or sizes."""
     sources: dict[Key, set[str]] = {
         (node, 0): {node.name} for node in graph.variables() if not node.details.holds_value
     }

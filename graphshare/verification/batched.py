@@ -87,7 +87,7 @@ def verify_batched(
         operators = sum(not a.is_variable for a, _ in pairing.pairs)
         summary = f"one run of {format_count(operators, 'operator')} for all branches"
         stages = [Stage("structure", "holds", summary), parameters]
-        stages.append(value_stage(values, is_proved=True) if is_run else skipped)
+        stages.append(value_stage(values) if is_run else skipped)
         if engines:
             stages.append(engine_stage(engines))
         tolerance = runs.tolerance if is_run else None

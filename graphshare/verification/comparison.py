@@ -200,11 +200,10 @@ def compare_runs(
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
     is_fed_nothing = any(map(_is_empty, runner.inputs.values()))
     outputs = tuple(
-        msgspec.structs.replace(
-            _compare_output(a, b, value, wanted, tolerance, reference.title),
-            blank=_explain_blank(value, is_fed_nothing=is_fed_nothing),
+        _compare_output(
+            both, value, wanted, tolerance, reference.title, is_fed_nothing=is_fed_nothing
         )
-        for (a, b), wanted, value in pairs
+        for both, wanted, value in pairs
     )
     are_equal = all(output.comparison for output in outputs)
     # A side that rejects its inputs has no inner values.
@@ -247,27 +246,36 @@ def compare_engines(
 
 
 def _compare_output(
-    reference: str, output: str, value: Any, wanted: Any, tolerance: Tolerance, title: str
+    names: tuple[str, str],
+    value: Any,
+    wanted: Any,
+    tolerance: Tolerance,
+    title: str,
+    *,
+    is_fed_nothing: bool,
 ) -> OutputComparison:
     comparison = compare_values(value, wanted, tolerance, title)
-    return OutputComparison(
-        reference, output, *describe_value(value), comparison, find_share(comparison, wanted)
-    )
+    share = find_share(comparison, wanted)
+    blank = explain_blank(value, is_fed_nothing=is_fed_nothing)
+    return OutputComparison(*names, *describe_value(value), comparison, share, blank=blank)
 
 
 def _is_empty(value: Any) -> bool:
     return isinstance(value, _ARRAYS) and not value.size
 
 
-def _explain_blank(value: Any, *, is_fed_nothing: bool) -> str:
+def explain_blank(value: Any, *, is_fed_nothing: bool = False) -> str:
     """Return why a value that equals its counterpart shows nothing; empty if it shows something.
 
     A model may return no elements for inputs that have some, such as boxes above a threshold.
     """
+    if isinstance(value, list):
+        reasons = {explain_blank(each, is_fed_nothing=is_fed_nothing) for each in value}
+        return reasons.pop() if len(reasons) == 1 else ""
     if _is_empty(value) and is_fed_nothing:
         return "it has no elements, since an input has none"
-    is_float = isinstance(value, _ARRAYS) and value.dtype.kind == "f" and value.size
-    return "all its numbers are NaN" if is_float and np.isnan(value).all() else ""
+    is_float = isinstance(value, _ARRAYS) and is_floating(value.dtype) and value.size
+    return "all its numbers are NaN" if is_float and np.isnan(widen(value)).all() else ""
 
 
 def _find_variables(

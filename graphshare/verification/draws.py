@@ -36,6 +36,7 @@ _DECADES = 30.0
 _LENGTHENED = 4
 """The most free sizes that are lengthened."""
 _LONGER = (131, 521, 2053, 4099)
+"""Sizes of longer arrays, the last one beyond most constants."""
 _FEW_LABELLED = 1 << 20
 """The most elements of the longer arrays."""
 _MAGNITUDES = (-1, 5)
@@ -75,8 +76,9 @@ def draw_labels(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
 
 
 def draw_longer(values: Values, known: Sizes) -> Iterator[Iterator[dict[Key, Array]]]:
-    """For each free size yield labels of longer and longer arrays, up to more than most constants:
-    a Slice may end there.
+    """For each free size yield labels in longer and longer arrays: a Slice may end at a constant.
+
+    Labels of few digits repeat; one of ``values`` at least must have a dtype with labels.
     """
     for size in _list_free_sizes(values, known):
         yield _label_longer(values, known, size)
@@ -86,9 +88,7 @@ def _label_longer(values: Values, known: Sizes, size: int) -> Iterator[dict[Key,
     for other in _LONGER:
         shapes = _list_resized(values, known, size, other).values()
         if other > size and sum(map(math.prod, shapes)) <= _FEW_LABELLED:
-            longer = _resize(values, known, size, other)
-            if can_label(longer):
-                yield next(draw_labels(longer, known))
+            yield next(draw_labels(_resize(values, known, size, other), known))
 
 
 def draw_scaled(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:

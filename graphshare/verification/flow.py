@@ -198,6 +198,8 @@ def find_obstacles(
 
 WITHOUT_VALUES = "`allow_unsupported` accepts structure and parameters alone"
 """The hint for models that cannot be computed here."""
+WITHOUT_PROOF = "write it without a proof with `verify=False`"
+"""The hint for rewrites whose proof shows nothing."""
 RoundComparisons = tuple[list[Values], list[EngineComparison]]
 """The comparisons of both sides in each engine, and of each other engine with the first."""
 

@@ -26,10 +26,11 @@ from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import (
     Tolerance,
     compare_values,
+    explain_blank,
     find_share,
     tolerate_export,
 )
-from graphshare.verification.flow import ProofOptions, make_options
+from graphshare.verification.flow import WITHOUT_PROOF, ProofOptions, make_options
 from graphshare.verification.inputs import choose_own
 from graphshare.verification.report import Report, describe_difference
 from graphshare.verification.whole_model import list_changed
@@ -72,6 +73,7 @@ def prove_sizes(
     Raises:
         UsageError: onnxruntime is not installed.
         DisprovedError: a value differs, or the model cannot be computed.
+        RefusedError: an output shows nothing, or the model draws random numbers.
     """
     inputs = options or make_options(None, None, ())
     return _Trial(freed, rewrite, source, inputs, tolerate_export(tolerance)).prove()
@@ -96,25 +98,41 @@ def judge_witness(path: str, report: Report) -> str:
 def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> int:
     """Compare a model with fixed sizes, bit for bit, with the free one; count the outputs.
 
-    Raises DisprovedError as :func:`prove_sizes`.
+    Raises as :func:`prove_sizes`.
     """
     names = [output_name(head) for head in free.graph.heads]
     changed: list[str] = []
+    runs: list[Sequence[Array]] = []
     for exact in (False, True):
         parts = [open_computation(model, exact=exact) for model in (fixed, free)]
-        changed = []
+        changed, runs = [], []
         for number, feeds in enumerate(options.list_feeds(fixed.graph) * options.inputs.rounds):
             fed = choose_own(parts[0].graph.variables(), feeds)
             drawn = parts[0].draw(fed, options=DrawOptions(options.inputs.seed + number)).values
             by_name = {node.name: value for node, value in drawn.items()}
             values, wanted = (_compute(part, by_name) for part in parts)
+            runs.append(wanted)
             changed += list_changed(names, values, wanted)
         # Optimizations for fixed sizes may change the order of sums.
         if not changed:
+            _require_numbers(names, runs)
             return len(names)
     raise DisprovedError(
         Fault(f"computes different bits at the fixed sizes: {format_names(changed)}", hint=_HINT)
     )
+
+
+def _require_numbers(names: Sequence[str], runs: Sequence[Sequence[Array]]) -> None:
+    """Raise RefusedError for outputs that show nothing in any run."""
+    faults = []
+    for name, values in zip(names, zip(*runs, strict=True), strict=True):
+        reasons = list(map(explain_blank, values))
+        if all(reasons):
+            message = (
+                f"{name!r}: {reasons[0]}, so nothing can be proved; `feeds` gives other inputs"
+            )
+            faults.append(Fault(message, hint=WITHOUT_PROOF))
+    RefusedError.raise_any(faults)
 
 
 def _compute(part: Computation, values: Mapping[str, Array]) -> list[Array]:
@@ -178,10 +196,9 @@ class _Trial:
         runs = [_compute(self.original, values) for values in drawn]
         # A model that draws numbers differs from itself.
         if list_changed(self.names, _compute(self.original, drawn[0]), runs[0]):
-            hint = "write it without a proof with `verify=False`"
-            raise RefusedError(
-                Fault("two runs of the model itself differ, so nothing can be proved", hint=hint)
-            )
+            message = "two runs of the model itself differ, so nothing can be proved"
+            raise RefusedError(Fault(message, hint=WITHOUT_PROOF))
+        _require_numbers(self.names, runs)
         is_optimized = self._prove_fixed(drawn[0], runs[0])
         # The batch comes first: its runs are compared with the original's.
         batches = self._prove_batch(drawn, runs)
@@ -301,11 +318,10 @@ class _Trial:
             return ()
         shapes = {tuple(output.shape for output in run) for run in runs}
         if len(shapes) > 1:
-            hint = "write it without a proof with `verify=False`"
             message = (
                 "outputs have different shapes for different samples, so nothing can be proved"
             )
-            raise RefusedError(Fault(message, hint=hint))
+            raise RefusedError(Fault(message, hint=WITHOUT_PROOF))
         wanted: list[Array] = []
         for place in range(len(self.names)):
             samples = [self._split(run[place], place, self.per_run) for run in runs]

@@ -319,13 +319,15 @@ class ModelComparison:
             setup = Setup(choose_by_name(feeds, pairs, alone), shapes)
             draws += drawer.draw(setup, count=count)
         self._notes.update(drawer.notes)
-        self._notes.update(dict.fromkeys(self._note_whole_numbers(titles)))
+        self._notes.update(dict.fromkeys(self._note_whole_numbers(titles, fed)))
         return draws
 
-    def _note_whole_numbers(self, titles: tuple[str, str]) -> Iterator[str]:
-        """Yield a note on each input that takes fractions in one model alone: it was given none."""
+    def _note_whole_numbers(self, titles: tuple[str, str], fed: Set[str]) -> Iterator[str]:
+        """Yield a note on each drawn input that takes fractions in one model alone: it got none."""
         left, right = (list_declared(side.graph) for side in self._sides)
         for a, b in self._pairs.inputs:
+            if not fed.isdisjoint((a.name, b.name)):
+                continue
             one, other = (
                 types.get(x.name, (None,))[0] or "" for types, x in ((left, a), (right, b))
             )

@@ -16,7 +16,7 @@ from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefi
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import find_auxiliary
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import RefusedError
+from graphshare.errors import Fault, RefusedError
 from graphshare.execute.backends.backend import Computation, Look, open_computation
 from graphshare.execute.prepare.assignment import DrawOptions
 from graphshare.execute.prepare.declared_inputs import draw_as
@@ -41,9 +41,9 @@ from graphshare.verification.comparison import (
     Values,
     compare_runs,
 )
-from graphshare.verification.flow import ProofOptions
+from graphshare.verification.flow import WITHOUT_PROOF, ProofOptions
 from graphshare.verification.onnx_checker import check_model
-from graphshare.verification.report import BranchReport, Report, value_stage
+from graphshare.verification.report import BranchReport, Report, explain_blanks, value_stage
 from graphshare.verification.runners import ComputationRunner, PartRunner, RecordRunner, Runner
 
 Names = Mapping[Place, str]
@@ -155,7 +155,8 @@ def prove_export(
     labels and states are zeros. If all outputs are right, a siamese network's branches are
     compared; otherwise the first different inner value is searched for.
 
-    Raises as :func:`graphshare.verification.onnx_checker.check_model`.
+    Raises RefusedError for outputs that show nothing, and as
+    :func:`graphshare.verification.onnx_checker.check_model`.
     """
     rounds: list[Values] = []
     by_inputs: dict[str, None] = {}
@@ -187,10 +188,12 @@ def prove_export(
             branches = tuple(
                 _prove_branches(list(_find_branches(source, static, inputs)), part, inputs)
             )
+    if all(rounds):
+        RefusedError.raise_any(Fault(text, hint=WITHOUT_PROOF) for text in explain_blanks(rounds))
     report = BranchReport(
         "the graph",
         "the model",
-        (value_stage(rounds, is_proved=True),),
+        (value_stage(rounds),),
         tuple(rounds),
         tolerance=options.tolerance,
     )

@@ -101,8 +101,9 @@ def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
 def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
     """Whether matching operators of a region differ in attributes or constants, or are functions.
 
-    An attribute that only one side states may be the default, if that is not known. Sides with other starts or another
-    order are not compared: a Slice has different axes before and after a Transpose.
+    An attribute that only one side states may be the default, if that is not known. Sides with
+    other starts or another order are not compared: a Slice has different axes before and after a
+    Transpose.
     """
     for terms, nodes in zip(plan.terms, cone.sides, strict=True):
         if any(map(terms.form.is_call, nodes)):
@@ -209,9 +210,7 @@ class Trial(Struct, frozen=True, eq=False):
         Arrays grow step by step until the results are large: several axes may grow together.
         """
         sides = self.open_sides(parts, places, values)
-        fixed = _list_sizing(parts, places)
-        free = {key: array for key, array in values.items() if key not in fixed}
-        for longer in draw_longer(free, self._find_sizes(free)):
+        for longer in draw_longer(values, self._find_sizes(values)):
             for drawn in longer:
                 ends = [self.compute(side, {**values, **drawn}) for side in sides]
                 if all(ends) and not all(map(np.array_equal, *ends)):

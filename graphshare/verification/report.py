@@ -348,7 +348,7 @@ def value_stage(rounds: Sequence[Values], *, is_proved: bool = False) -> Stage:
     if apart:
         return _fail_outputs("values", rounds, apart, firsts)
     if not is_proved:
-        unjudged |= _explain_blanks(rounds)
+        unjudged |= dict.fromkeys(explain_blanks(rounds))
     counts = _summarize([values.outputs for values in rounds], "output")
     summary = f"{counts}{_name_owners(rounds, ';')}"
     if not unjudged:
@@ -357,15 +357,15 @@ def value_stage(rounds: Sequence[Values], *, is_proved: bool = False) -> Stage:
     return Stage("values", "unknown", summary, tuple(unjudged))
 
 
-def _explain_blanks(rounds: Sequence[Values]) -> dict[str, None]:
+def explain_blanks(rounds: Sequence[Values]) -> list[str]:
     """Return the reasons for outputs that show nothing in any round."""
     outputs = [output for values in rounds for output in values.outputs]
     judged = {output.reference for output in outputs if not output.blank}
-    return {
-        f"{output.reference}: {output.blank}, so nothing was compared; `feeds` gives other inputs": None
-        for output in outputs
-        if output.reference not in judged
-    }
+    blanks = {each.reference: each.blank for each in outputs if each.reference not in judged}
+    return [
+        f"{name}: {reason}, so nothing was compared; `feeds` gives other inputs"
+        for name, reason in blanks.items()
+    ]
 
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:

@@ -28,7 +28,7 @@ from graphshare.verification.comparison import (
 )
 from graphshare.verification.inputs import choose_own
 from graphshare.verification.model_comparison import weigh_models
-from graphshare.verification.report import value_stage
+from graphshare.verification.report import explain_blanks, value_stage
 from graphshare.verification.runners import ComputationRunner
 
 _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
@@ -148,14 +148,15 @@ def _compare_folding(
         values = _run_both(opened, _tolerate_folding(dtypes, tolerance))
     except GraphshareError as error:
         reason = _explain_failure(error, source)
-        known = "not proved" if report.by_weights is None else "proved by weights alone"
-        note = f"{known}, as the models were not computed: {reason}"
-        return replace(folded, notes=(*folded.notes, note))
+        return _note_gap(folded, report, f"the models were not computed: {reason}")
     if not values:
         _refuse_changed(source)
         hint = "nothing was written; `tolerance` allows a larger difference"
         details = value_stage([values]).details
         raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in details])
+    blanks = explain_blanks([values])
+    if blanks:
+        return _note_gap(folded, report, blanks[0])
     relative = [
         output.of_largest
         for output in values.outputs
@@ -165,6 +166,11 @@ def _compare_folding(
     largest = max(output.comparison.max_abs for output in values.outputs[:count])
     proof = FoldingProof(count, largest, len(norms), max(relative, default=None))
     return replace(folded, report=replace(report, proof=proof))
+
+
+def _note_gap(folded: Checkpoint, report: Folding, reason: str) -> Checkpoint:
+    known = "not proved" if report.by_weights is None else "proved by weights alone"
+    return replace(folded, notes=(*folded.notes, f"{known}, as {reason}"))
 
 
 def _run_both(computations: Sequence[Computation], tolerance: Tolerance) -> Values:

@@ -237,6 +237,7 @@ def test_a_layout_needs_no_choice_among_parameter_files(tmp_path: Path) -> None:
     for number in (0, 1):
         write_params(tmp_path / f"lenet-000{number}.params", ["arg:a"])
     done(graphshare("format", "lenet", "--layout", "indent:2", "-o", "x.json", cwd=tmp_path))
+    assert (tmp_path / "x.json").read_bytes().startswith(b'{\n  "')
 
 
 def test_stem_in_stem_out(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +13,9 @@ import pytest
 from onnx import parser
 
 import graphshare as gs
-from graphshare.errors import InputError, UsageError
+from graphshare.errors import InputError, RefusedError, UsageError
 from tests.surroundings import ROOT
+from tests.symbols import document, operator, variable
 
 pytest.importorskip("onnxruntime")
 
@@ -149,6 +151,32 @@ def test_a_model_is_not_exported_or_fixed_at_a_size_of_zero(tmp_path: Path) -> N
         model = lenet if act is gs.export else free
         with pytest.raises(UsageError, match="the size 0, so there is nothing to compute"):
             act(model, shapes={"data": (0, 1, 28, 28)})
+
+
+def test_a_sequence_of_nothing_but_nan_is_not_judged(tmp_path: Path) -> None:
+    text = "(float[2,4] x) => (seq(float[2,4]) y) {{ c = Constant<value_float = 99.0>() a = Sub(x, c) b = Sqrt(a) {} y = SequenceConstruct(d, b) }}"
+    one, other = (write(tmp_path, op, text.format(f"d = {op}(b)")) for op in ("Neg", "Exp"))
+    assert "all its numbers are NaN" in gs.compare(one, other).verdict
+
+
+NAN = document(
+    [variable("x"), operator("_minus_scalar", "far", [0], attrs={"scalar": "99"}), operator("sqrt", "y", [1])],
+    [2],
+)  # fmt: skip
+
+
+def test_no_rewrite_is_proved_by_numbers_that_are_all_nan(tmp_path: Path) -> None:
+    (tmp_path / "nan-symbol.json").write_text(json.dumps(NAN))
+    nan = gs.load(str(tmp_path / "nan-symbol.json"))
+    with pytest.raises(RefusedError, match="all its numbers are NaN") as raised:
+        gs.export(nan, str(tmp_path / "nan.onnx"), shapes={"x": (2, 4)})
+    assert "verify=False" in raised.value.faults[0].hint
+    assert not (tmp_path / "nan.onnx").exists()
+    assert gs.export(nan, feeds={"x": np.full((2, 4), 100.0, "float32")}).report.proof
+    free = gs.export(nan, shapes={"x": ("n", 4)}, verify=False)
+    for sizes in ({"x": (3, 4)}, {"x": ("n", "m")}):
+        with pytest.raises(RefusedError, match="all its numbers are NaN"):
+            gs.reshape(free, shapes=sizes)
 
 
 def test_equal_models_that_no_engine_takes_are_told_the_way_out(tmp_path: Path) -> None:

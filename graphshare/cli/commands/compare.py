@@ -29,7 +29,7 @@ EXAMPLES = {
 }
 
 
-_SIDES = (
+_SIDE_OPTIONS = (
     click.argument("model", metavar="MODEL"),
     click.argument("other", metavar="OTHER"),
     options.epoch,
@@ -69,7 +69,9 @@ def _load_sides(named: Mapping[str, Any]) -> tuple[Any, Any]:
 
 @click.command("compare", cls=Command, brief=4)
 @options.answer_file  # outermost: it collects the files that are read
-@options.gather("sides", ("model", "other", "epoch", "params", "other_params"), _SIDES, _load_sides)
+@options.gather(
+    "sides", ("model", "other", "epoch", "params", "other_params"), _SIDE_OPTIONS, _load_sides
+)
 @option(
     "--map",
     metavar="FILE",

@@ -68,7 +68,7 @@ EXAMPLES = {
 }
 
 
-_SINGLE = (
+_SINGLE_OPTIONS = (
     options.epoch,
     options.params,
     options.as_input,
@@ -110,7 +110,9 @@ class _Single(msgspec.Struct, frozen=True):
 
 @click.command("inspect", cls=Command)
 @click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
-@options.gather("single", _Single.__struct_fields__, _SINGLE, lambda values: _Single(**values))
+@options.gather(
+    "single", _Single.__struct_fields__, _SINGLE_OPTIONS, lambda values: _Single(**values)
+)
 @option(
     "--format",
     "format_",

@@ -48,7 +48,7 @@ EXAMPLES = {
 }
 
 
-_PURPOSES = (
+_PURPOSE_OPTIONS = (
     option(
         "--untie",
         metavar="PATTERN",
@@ -82,7 +82,7 @@ _PURPOSES = (
     help="Whether the target of a tie must exist; auto ties if it does and renames if not [auto].",
 )
 @option("--detect", is_flag=True, help="List parameters that could be shared, and write nothing.")
-@options.gather("purpose", ("untie", "doctor", "transposed", "equal"), _PURPOSES)
+@options.gather("purpose", ("untie", "doctor", "transposed", "equal"), _PURPOSE_OPTIONS)
 @options.types("the index of a table")
 @options.upgrade_first
 @options.max_memory

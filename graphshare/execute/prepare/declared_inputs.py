@@ -45,6 +45,7 @@ _DTYPES |= {
 }
 _UNKNOWN = (None, None)
 _TEXTS = ("a", "b", "ab", "", "1")
+"""The texts to draw."""
 _ELEMENTS = 2
 """The length of a drawn sequence."""
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
