@@ -180,7 +180,7 @@ def name_of_file(path: str) -> str:
 
 
 def suggest_suffix(path: str) -> str:
-    """Return a hint if the suffix of a parameter file resembles that of a format, and is no suffix of one."""
+    """Return a hint for a suffix that is not of a parameter format but resembles one."""
     suffix = os.path.splitext(base_name(path))[1].lower()
     endings = [f".{name}" for name in PARAMETER_FORMATS]
     return did_you_mean(suffix, endings) if suffix and suffix not in endings else ""
