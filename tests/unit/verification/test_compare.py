@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphshare.ir.graph import Entry, Node
 from graphshare.verification.comparison import (
@@ -15,7 +17,9 @@ from graphshare.verification.comparison import (
     Tolerance,
     compare_runs,
     compare_values,
+    explain_blank,
     tolerate_batch,
+    tolerate_dtype,
     tolerate_export,
     tolerate_other_program,
 )
@@ -179,3 +183,31 @@ def test_bodies_that_no_round_computed_are_noted(
 def test_values_of_any_kind_are_compared(value: object, wanted: object, reason: str) -> None:
     compared = compare_values(value, wanted, EXACT)
     assert (bool(compared), compared.reason) == (not reason, reason)
+
+
+_INTEGERS = st.sampled_from(["int16", "int32", "int64", "uint16", "uint32", "uint64"])
+_PROGRAMS = (tolerate_other_program(BY_ELEMENT), tolerate_batch(BY_ELEMENT), tolerate_export(None),
+             tolerate_dtype("float16", BY_ELEMENT))  # fmt: skip
+
+
+@given(_INTEGERS, st.integers(0, 2**63), st.integers(-3, 3), st.sampled_from(_PROGRAMS))
+def test_integers_of_any_size_are_equal_or_differ(
+    dtype: str, number: int, step: int, tolerance: Tolerance
+) -> None:
+    limits = np.iinfo(dtype)
+    values = [min(max(int(limits.min), each), int(limits.max)) for each in (number, number + step)]
+    one, other = (np.array([each, 0], dtype) for each in values)
+    assert bool(compare_values(one, other, tolerance)) == (values[0] == values[1])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16", "float8_e4m3fn"])
+def test_numbers_show_nothing_if_all_are_nan(dtype: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    nan = np.array([np.nan, np.nan]).astype(getattr(ml_dtypes, dtype, dtype))
+    mixed = np.array([np.nan, 1]).astype(nan.dtype)
+    reason = "all its numbers are NaN"
+    assert [explain_blank(each) for each in (nan, [nan, nan], mixed, [nan, mixed], [], nan[:0])] == [
+        reason, reason, "", "", "", ""
+    ]  # fmt: skip
+    assert explain_blank(nan[:0], is_fed_nothing=True)
+    assert not explain_blank(mixed, is_fed_nothing=True)
